@@ -1,0 +1,86 @@
+// The state as plain tables: what room `state` folds events into, what the scheduler and every reader look at.
+//
+// A copy is cheap (copy-on-write chunks) and never changes under its reader.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/cow_table.h"
+#include "model/event.h"
+#include "model/job.h"
+#include "model/node.h"
+
+namespace bole::model {
+
+struct JobRecord {
+  JobId id;
+  ProjectId project;
+  UserId user;
+  SideId text;
+  std::shared_ptr<const JobShape> shape;  // never null
+  JobState state = JobState::kQueued;
+  Timestamp submittedAt;
+  Timestamp queuedAt;   // keeps its first value over retries and preemptions: the old place in the queue
+  Timestamp notBefore;  // backing off until then; 0: free to start
+  Timestamp startedAt;  // of the newest attempt: when its capacity was taken; 0: never
+  Timestamp runningAt;  // of the newest attempt: when every rank ran; 0: never
+  Timestamp endedAt;    // 0: not yet
+  AttemptId attempt;    // the live one, else the newest
+  std::uint32_t attempts = 0;
+  std::uint32_t retries = 0;  // paid for by the restart policy
+  StopReason stop = StopReason::kNone;
+  std::optional<AttemptOutcome> outcome;  // of the newest ended attempt
+  std::int32_t firstFailed = -1;
+  std::optional<RankExit> failure;  // of that rank
+  std::int64_t milliGpuMicros = 0;  // GPU-time of ended attempts: thousandths of a GPU x microseconds of ledger time
+  std::uint64_t checkpoints = 0;
+  std::uint64_t checkpointEpoch = 0;  // of the newest
+  SideId checkpointPath;
+};
+
+struct AttemptRecord {
+  AttemptId id;
+  JobId job;
+  std::uint32_t number = 1;
+  bool live = true;  // holds its capacity
+  std::vector<RankPlacement> ranks;
+  Timestamp plannedAt;
+  Timestamp startedAt;  // 0: not yet
+  Timestamp endedAt;    // 0: not yet
+  std::optional<AttemptOutcome> outcome;
+  std::vector<RankExit> exits;
+  SideId note;
+};
+
+struct NodeRecord {
+  NodeId id;
+  std::shared_ptr<const Node> node;  // never null
+  bool present = true;
+  std::vector<MilliGpu> gpuUsed;     // of each GPU, 0 to 1000
+  std::vector<AttemptId> gpuHolder;  // of each GPU: who holds it whole; unset: none
+  MilliCpu cpusUsed;
+  Bytes memoryUsed;
+};
+
+struct Tables {
+  CowTable<JobId, JobRecord> jobs;
+  CowTable<AttemptId, AttemptRecord> attempts;
+  CowTable<NodeId, NodeRecord> nodes;
+  CowTable<ProjectId, SideId> projects;  // their names
+  CowTable<UserId, SideId> users;
+  std::uint64_t sequence = 0;  // of the last event folded
+  Timestamp time;              // of it
+  std::uint64_t lastJob = 0;   // the highest id ever given, and so on
+  std::uint64_t lastAttempt = 0;
+  std::uint64_t lastNode = 0;
+  std::uint64_t lastProject = 0;
+  std::uint64_t lastUser = 0;
+  std::uint64_t lastSide = 0;
+  std::string bootId;  // of the machine when the server last started
+};
+
+}  // namespace bole::model

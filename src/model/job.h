@@ -132,6 +132,7 @@ struct JobText {
   std::string checkpointPath;  // absolute or relative to workingDir; empty: none
   EnvList labels;
   std::vector<std::string> plugins;  // Volcano's, in use: "env", "svc", "ssh"
+  std::string upload;          // what the submitter brought along: SHA-256 of the archive in hex; empty: nothing
   std::string specSource;      // file name as given, or "-" or "run"
   bool operator==(const JobText&) const = default;
 };

@@ -1,0 +1,45 @@
+#include "scheduler/free.h"
+
+namespace bole::scheduler {
+
+FreeCapacity::FreeCapacity(const model::Tables& tables, bool empty) {
+  tables.nodes.forEach([&](NodeId id, const model::NodeRecord& record) {
+    if (!record.present) return true;
+    FreeNode free;
+    free.id = id;
+    free.node = record.node.get();
+    free.cpus = empty ? record.node->cpus : record.node->cpus - record.cpusUsed;
+    free.memory = empty ? record.node->memory : record.node->memory - record.memoryUsed;
+    for (std::size_t i = 0; i < record.node->gpus.size(); ++i) {
+      const bool healthy = record.node->gpus[i].health == model::GpuHealth::kHealthy;
+      const bool idle = (empty || record.gpuUsed[i].value == 0) && healthy;
+      free.idle.push_back(idle);
+      free.idleCount += idle ? 1 : 0;
+    }
+    nodes_.push_back(std::move(free));
+    return true;
+  });
+}
+
+void FreeCapacity::take(std::size_t node, const model::TaskShape& task, const std::vector<std::uint32_t>& gpus) {
+  auto& free = nodes_[node];
+  for (const auto gpu : gpus) free.idle[gpu] = false;
+  free.idleCount -= static_cast<std::int64_t>(gpus.size());
+  free.cpus -= task.cpus;
+  free.memory -= task.memory;
+  undo_.push_back({node, &task, gpus});
+}
+
+void FreeCapacity::rollBack(std::size_t mark) {
+  while (undo_.size() > mark) {
+    const auto& last = undo_.back();
+    auto& free = nodes_[last.node];
+    for (const auto gpu : last.gpus) free.idle[gpu] = true;
+    free.idleCount += static_cast<std::int64_t>(last.gpus.size());
+    free.cpus += last.task->cpus;
+    free.memory += last.task->memory;
+    undo_.pop_back();
+  }
+}
+
+}  // namespace bole::scheduler

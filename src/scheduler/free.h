@@ -1,0 +1,41 @@
+// What is free on each node during one planning cycle, with an undo log for what-ifs.
+#pragma once
+
+#include <vector>
+
+#include "model/plan.h"
+#include "model/tables.h"
+
+namespace bole::scheduler {
+
+struct FreeNode {
+  NodeId id;
+  const model::Node* node = nullptr;
+  std::vector<bool> idle;  // of each GPU: healthy and held by nobody
+  std::int64_t idleCount = 0;
+  MilliCpu cpus;
+  Bytes memory;
+};
+
+class FreeCapacity {
+ public:
+  // `empty`: as if nothing ran, to ask whether something could ever run.
+  FreeCapacity(const model::Tables& tables, bool empty);
+
+  [[nodiscard]] const std::vector<FreeNode>& nodes() const { return nodes_; }
+
+  void take(std::size_t node, const model::TaskShape& task, const std::vector<std::uint32_t>& gpus);
+  [[nodiscard]] std::size_t mark() const { return undo_.size(); }
+  void rollBack(std::size_t mark);
+
+ private:
+  struct Taken {
+    std::size_t node;
+    const model::TaskShape* task;
+    std::vector<std::uint32_t> gpus;
+  };
+  std::vector<FreeNode> nodes_;
+  std::vector<Taken> undo_;
+};
+
+}  // namespace bole::scheduler

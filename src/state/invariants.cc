@@ -1,0 +1,105 @@
+// The invariants of docs/design/DESIGN.md, each recomputed from the live attempts and compared with what the tables say.
+#include <fmt/format.h>
+
+#include <map>
+
+#include "state/state.h"
+
+namespace bole::state {
+namespace {
+
+struct Held {
+  std::vector<MilliGpu> gpus;
+  MilliCpu cpus;
+  Bytes memory;
+};
+
+Error broken(std::string what) {
+  return makeError(ErrorCode::kCorrupt, "an invariant does not hold: " + std::move(what));
+}
+
+// 4. Each allocation belongs to one live attempt, each live attempt to one job, each job to one project.
+Result<void> checkOwners(const model::Tables& tables, std::map<NodeId, Held>& held) {
+  Result<void> result;
+  tables.attempts.forEach([&](AttemptId id, const model::AttemptRecord& attempt) {
+    const auto* job = tables.jobs.find(attempt.job);
+    if (!job) {
+      result = fail(broken(fmt::format("attempt {} belongs to no job", id.value)));
+      return false;
+    }
+    if (!attempt.live) return true;
+    if (job->attempt != id || !model::holdsCapacity(job->state)) {
+      result = fail(broken(fmt::format("attempt {} holds capacity, but job {} does not run it", id.value,
+                                       attempt.job.value)));
+      return false;
+    }
+    for (const auto& rank : attempt.ranks) {
+      const auto& task = job->shape->tasks[rank.task];
+      auto& sum = held[rank.node];
+      for (const auto gpu : rank.gpus) {
+        if (sum.gpus.size() <= gpu) sum.gpus.resize(gpu + 1);
+        sum.gpus[gpu] += task.gpus.share;
+      }
+      sum.cpus += task.cpus;
+      sum.memory += task.memory;
+    }
+    return true;
+  });
+  return result;
+}
+
+// 1. On each GPU the shares sum to at most 1000. 3. Use is the sum of the live allocations.
+Result<void> checkNode(const model::NodeRecord& node, const Held& held) {
+  for (std::size_t i = 0; i < node.gpuUsed.size(); ++i) {
+    const MilliGpu sum = i < held.gpus.size() ? held.gpus[i] : MilliGpu();
+    if (sum > kWholeGpu) {
+      return fail(broken(fmt::format("GPU {} of {} is given {} thousandths", i, node.node->name, sum.value)));
+    }
+    if (sum != node.gpuUsed[i]) {
+      return fail(broken(fmt::format("GPU {} of {} counts {} thousandths, its attempts hold {}", i, node.node->name,
+                                     node.gpuUsed[i].value, sum.value)));
+    }
+  }
+  if (held.cpus != node.cpusUsed || held.memory != node.memoryUsed) {
+    return fail(broken(fmt::format("the CPUs or memory of {} are not what its attempts hold", node.node->name)));
+  }
+  return {};
+}
+
+// 2. A gang holds at least its minimum, or nothing. 5. Only states that agree with what the job holds.
+Result<void> checkJob(const model::Tables& tables, const model::JobRecord& job) {
+  const auto* attempt = tables.attempts.find(job.attempt);
+  const bool live = attempt && attempt->live;
+  if (live != model::holdsCapacity(job.state)) {
+    return fail(broken(fmt::format("job {} {} capacity, which its state does not allow", job.id.value,
+                                   live ? "holds" : "holds no")));
+  }
+  if (live && attempt->ranks.size() < job.shape->minAvailable) {
+    return fail(broken(fmt::format("the gang of job {} holds {} ranks, less than its minimum {}", job.id.value,
+                                   attempt->ranks.size(), job.shape->minAvailable)));
+  }
+  if (!tables.projects.find(job.project)) {
+    return fail(broken(fmt::format("job {} belongs to no project", job.id.value)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> checkInvariants(const model::Tables& tables) {
+  std::map<NodeId, Held> held;
+  BOLE_TRY(checkOwners(tables, held));
+  Result<void> result;
+  tables.nodes.forEach([&](NodeId id, const model::NodeRecord& node) {
+    result = checkNode(node, held[id]);
+    return result.has_value();
+  });
+  if (!result) return result;
+  tables.jobs.forEach([&](JobId, const model::JobRecord& job) {
+    result = checkJob(tables, job);
+    return result.has_value();
+  });
+  return result;
+}
+
+}  // namespace bole::state

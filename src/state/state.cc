@@ -1,0 +1,308 @@
+#include "state/state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace bole::state {
+namespace {
+
+Error misfit(std::string what, std::uint64_t sequence) {
+  return makeError(ErrorCode::kInternal, std::move(what)).at(fmt::format("event {}", sequence));
+}
+
+QueueKey keyOf(const model::JobRecord& job) {
+  return QueueKey{-job.shape->priority, job.queuedAt, job.id};
+}
+
+// Thousandths of a GPU that a rank holds.
+MilliGpu shareOf(const model::JobShape& shape, const model::RankPlacement& rank) {
+  return shape.tasks[rank.task].gpus.share;
+}
+
+std::int64_t milliGpus(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks) {
+  std::int64_t total = 0;
+  for (const auto& rank : ranks) {
+    total += shareOf(shape, rank).value * static_cast<std::int64_t>(rank.gpus.size());
+  }
+  return total;
+}
+
+}  // namespace
+
+// Folds each kind of event. Every function checks first and changes afterwards, so that a refused event changes nothing.
+struct Folder {
+  State& state;
+  std::uint64_t sequence;
+  Timestamp time;
+
+  using Outcome = Result<void>;
+
+  [[nodiscard]] Outcome refuse(std::string what) const { return fail(misfit(std::move(what), sequence)); }
+
+  Outcome operator()(const model::ServerStarted& event) {
+    state.tables_.bootId = event.bootId;
+    return {};
+  }
+
+  Outcome operator()(const model::ClockAdjusted&) { return {}; }
+
+  Outcome operator()(const model::ProjectCreated& event) {
+    state.tables_.projects.put(event.project, event.name);
+    raise(state.tables_.lastProject, event.project.value);
+    raise(state.tables_.lastSide, event.name.value);
+    return {};
+  }
+
+  Outcome operator()(const model::UserSeen& event) {
+    state.tables_.users.put(event.user, event.name);
+    raise(state.tables_.lastUser, event.user.value);
+    raise(state.tables_.lastSide, event.name.value);
+    return {};
+  }
+
+  Outcome operator()(const model::NodeRegistered& event) {
+    const auto gpus = event.node.gpus.size();
+    if (event.node.links.size() != gpus * gpus) return refuse("a node's links are not GPU count squared");
+    model::NodeRecord record;
+    if (const auto* known = state.tables_.nodes.find(event.id)) record = *known;
+    // GPUs that live attempts hold may be missing from a smaller inventory: what they hold stays counted.
+    const auto kept = std::max(gpus, highestHeld(record));
+    record.id = event.id;
+    record.node = std::make_shared<const model::Node>(event.node);
+    record.present = true;
+    record.gpuUsed.resize(kept);
+    record.gpuHolder.resize(kept);
+    state.tables_.nodes.put(event.id, std::move(record));
+    raise(state.tables_.lastNode, event.id.value);
+    return {};
+  }
+
+  Outcome operator()(const model::NodeLost& event) {
+    auto* node = state.tables_.nodes.edit(event.id);
+    if (!node) return refuse(fmt::format("node {} was never registered", event.id.value));
+    node->present = false;
+    return {};
+  }
+
+  Outcome operator()(const model::JobSubmitted& event) {
+    if (state.tables_.jobs.find(event.job) || event.job.value <= state.tables_.lastJob) {
+      return refuse(fmt::format("job {} exists already", event.job.value));
+    }
+    if (event.shape.tasks.empty()) return refuse("a job without tasks");
+    model::JobRecord job;
+    job.id = event.job;
+    job.project = event.project;
+    job.user = event.user;
+    job.text = event.text;
+    job.shape = std::make_shared<const model::JobShape>(event.shape);
+    job.submittedAt = job.queuedAt = time;
+    state.queued_.insert(keyOf(job));
+    state.tables_.jobs.put(event.job, std::move(job));
+    raise(state.tables_.lastJob, event.job.value);
+    raise(state.tables_.lastSide, event.text.value);
+    return {};
+  }
+
+  Outcome operator()(const model::AttemptPlanned& event) {
+    auto* job = state.tables_.jobs.edit(event.job);
+    if (!job || job->state != model::JobState::kQueued) {
+      return refuse(fmt::format("job {} is not queued", event.job.value));
+    }
+    if (event.attempt.value <= state.tables_.lastAttempt) return refuse("an attempt's id was given twice");
+    if (auto fits = checkPlacement(*job->shape, event.ranks); !fits) return fits;
+    for (const auto& rank : event.ranks) take(*job->shape, rank, event.attempt, 1);
+    model::AttemptRecord attempt;
+    attempt.id = event.attempt;
+    attempt.job = event.job;
+    attempt.number = event.number;
+    attempt.ranks = event.ranks;
+    attempt.plannedAt = time;
+    state.tables_.attempts.put(event.attempt, std::move(attempt));
+    state.live_.insert(event.attempt);
+    raise(state.tables_.lastAttempt, event.attempt.value);
+    state.queued_.erase(keyOf(*job));
+    job->state = model::JobState::kStarting;
+    job->attempt = event.attempt;
+    job->attempts = event.number;
+    job->startedAt = time;
+    job->runningAt = Timestamp{};
+    job->notBefore = Timestamp{};
+    job->stop = model::StopReason::kNone;
+    return {};
+  }
+
+  Outcome operator()(const model::AttemptStarted& event) {
+    auto* attempt = state.tables_.attempts.edit(event.attempt);
+    if (!attempt || !attempt->live) return refuse(fmt::format("attempt {} is not live", event.attempt.value));
+    attempt->startedAt = time;
+    auto* job = state.tables_.jobs.edit(attempt->job);
+    job->runningAt = time;
+    if (job->state == model::JobState::kStarting) job->state = model::JobState::kRunning;
+    return {};
+  }
+
+  Outcome operator()(const model::StopRequested& event) {
+    auto* job = state.tables_.jobs.edit(event.job);
+    if (!job || model::isTerminal(job->state)) {
+      return refuse(fmt::format("job {} has ended", event.job.value));
+    }
+    job->stop = event.reason;
+    if (model::holdsCapacity(job->state)) job->state = model::JobState::kStopping;
+    return {};
+  }
+
+  Outcome operator()(const model::AttemptEnded& event) {
+    auto* attempt = state.tables_.attempts.edit(event.attempt);
+    if (!attempt || !attempt->live) return refuse(fmt::format("attempt {} is not live", event.attempt.value));
+    auto* job = state.tables_.jobs.edit(attempt->job);
+    for (const auto& rank : attempt->ranks) take(*job->shape, rank, event.attempt, -1);
+    attempt->live = false;
+    attempt->endedAt = time;
+    attempt->outcome = event.outcome;
+    attempt->exits = event.ranks;
+    attempt->note = event.note;
+    state.live_.erase(event.attempt);
+    raise(state.tables_.lastSide, event.note.value);
+    job->outcome = event.outcome;
+    job->firstFailed = event.firstFailed;
+    job->failure.reset();
+    for (const auto& exit : event.ranks) {
+      if (static_cast<std::int64_t>(exit.rank) == event.firstFailed) job->failure = exit;
+    }
+    job->milliGpuMicros += milliGpus(*job->shape, attempt->ranks) * (time - attempt->plannedAt).value;
+    return {};
+  }
+
+  Outcome operator()(const model::JobRequeued& event) {
+    auto* job = state.tables_.jobs.edit(event.job);
+    if (!job || !model::holdsCapacity(job->state) || attemptIsLive(*job)) {
+      return refuse(fmt::format("job {} cannot be queued again", event.job.value));
+    }
+    job->state = model::JobState::kQueued;
+    job->notBefore = event.notBefore;
+    job->retries = event.retries;
+    state.queued_.insert(keyOf(*job));
+    return {};
+  }
+
+  Outcome operator()(const model::JobEnded& event) {
+    auto* job = state.tables_.jobs.edit(event.job);
+    if (!job || model::isTerminal(job->state) || !model::isTerminal(event.state) || attemptIsLive(*job)) {
+      return refuse(fmt::format("job {} cannot end", event.job.value));
+    }
+    state.queued_.erase(keyOf(*job));
+    job->state = event.state;
+    job->stop = event.reason;
+    job->endedAt = time;
+    state.finished_.insert({time, event.job});
+    return {};
+  }
+
+  Outcome operator()(const model::CheckpointRecorded& event) {
+    const auto* attempt = state.tables_.attempts.find(event.attempt);
+    auto* job = attempt ? state.tables_.jobs.edit(attempt->job) : nullptr;
+    if (!job) return refuse(fmt::format("attempt {} is unknown", event.attempt.value));
+    ++job->checkpoints;
+    job->checkpointEpoch = event.epoch;
+    job->checkpointPath = event.path;
+    raise(state.tables_.lastSide, event.path.value);
+    return {};
+  }
+
+  Outcome operator()(const model::JobForgotten& event) {
+    const auto* job = state.tables_.jobs.find(event.job);
+    if (!job || !model::isTerminal(job->state)) {
+      return refuse(fmt::format("job {} has not ended", event.job.value));
+    }
+    state.finished_.erase({job->endedAt, event.job});
+    std::vector<AttemptId> attempts;
+    // Attempts of a job lie close together; there are few, and their ids stand in no other place.
+    for (auto id = job->attempt; id.isSet();) {
+      const auto* attempt = state.tables_.attempts.find(id);
+      if (attempt && attempt->job == event.job) attempts.push_back(id);
+      if (attempts.size() >= job->attempts) break;
+      id.value -= 1;
+    }
+    for (const auto id : attempts) state.tables_.attempts.erase(id);
+    state.tables_.jobs.erase(event.job);
+    return {};
+  }
+
+ private:
+  static void raise(std::uint64_t& highest, std::uint64_t id) { highest = std::max(highest, id); }
+
+  static std::size_t highestHeld(const model::NodeRecord& node) {
+    std::size_t held = 0;
+    for (std::size_t i = 0; i < node.gpuUsed.size(); ++i) {
+      if (node.gpuUsed[i].value > 0) held = i + 1;
+    }
+    return held;
+  }
+
+  bool attemptIsLive(const model::JobRecord& job) const {
+    const auto* attempt = state.tables_.attempts.find(job.attempt);
+    return attempt && attempt->live;
+  }
+
+  // Every rank once, on a present node, on GPUs that are there, each GPU once, and nothing above what is free.
+  Outcome checkPlacement(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks) const {
+    if (ranks.size() < shape.minAvailable) return refuse("a gang with fewer ranks than its minimum");
+    std::set<std::tuple<std::uint32_t, std::uint32_t>> replicas;
+    std::set<std::tuple<NodeId, std::uint32_t>> gpus;
+    for (const auto& rank : ranks) {
+      if (rank.task >= shape.tasks.size() || rank.replica >= shape.tasks[rank.task].replicas) {
+        return refuse("a rank of no task");
+      }
+      const auto& task = shape.tasks[rank.task];
+      if (!replicas.insert({rank.task, rank.replica}).second) return refuse("a rank placed twice");
+      const auto* node = state.tables_.nodes.find(rank.node);
+      if (!node || !node->present) return refuse("a rank on a node that is not there");
+      if (rank.gpus.size() != task.gpus.count) return refuse("a rank with another number of GPUs than asked for");
+      for (const auto gpu : rank.gpus) {
+        if (gpu >= node->node->gpus.size()) return refuse("a rank on a GPU that is not there");
+        if (!gpus.insert({rank.node, gpu}).second) return refuse("a GPU given twice in one attempt");
+        if (node->gpuUsed[gpu].value + task.gpus.share.value > kWholeGpu.value) {
+          return refuse(fmt::format("GPU {} of node {} is held already", gpu, node->node->name));
+        }
+      }
+    }
+    return {};
+  }
+
+  void take(const model::JobShape& shape, const model::RankPlacement& rank, AttemptId attempt, int sign) {
+    const auto& task = shape.tasks[rank.task];
+    auto* node = state.tables_.nodes.edit(rank.node);
+    for (const auto gpu : rank.gpus) {
+      node->gpuUsed[gpu] += task.gpus.share * sign;
+      node->gpuHolder[gpu] = sign > 0 ? attempt : AttemptId();
+    }
+    node->cpusUsed += task.cpus * sign;
+    node->memoryUsed += task.memory * sign;
+  }
+};
+
+State::State(model::Tables tables) : tables_(std::move(tables)) {
+  tables_.jobs.forEach([&](JobId id, const model::JobRecord& job) {
+    if (job.state == model::JobState::kQueued) queued_.insert(keyOf(job));
+    if (model::isTerminal(job.state)) finished_.insert({job.endedAt, id});
+    return true;
+  });
+  tables_.attempts.forEach([&](AttemptId id, const model::AttemptRecord& attempt) {
+    if (attempt.live) live_.insert(id);
+    return true;
+  });
+}
+
+Result<void> State::apply(const model::Event& event, std::uint64_t sequence, Timestamp time) {
+  if (sequence != tables_.sequence + 1) {
+    return fail(misfit(fmt::format("out of order: the last one was {}", tables_.sequence), sequence));
+  }
+  if (time < tables_.time) return fail(misfit("ledger time went back", sequence));
+  BOLE_TRY(std::visit(Folder{*this, sequence, time}, event));
+  tables_.sequence = sequence;
+  tables_.time = time;
+  return {};
+}
+
+}  // namespace bole::state

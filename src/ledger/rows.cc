@@ -1,0 +1,135 @@
+#include "ledger/rows.h"
+
+#include <fmt/format.h>
+
+namespace bole::ledger {
+
+namespace {
+
+constexpr const char* kReadSnapshot = "read a snapshot";
+constexpr const char* kSelectSnapshot =
+    "SELECT s.seq, s.sha256, s.key, s.signature, s.state, e.hash FROM snapshots s "
+    "LEFT JOIN events e ON e.seq = s.seq ";
+
+// Holds the row of kSelectSnapshot to its signature.
+Result<void> checkSnapshotRow(const Statement& row, Chain& chain, const KeyRing& ring) {
+  const auto sequence = row.natural(0);
+  const auto where = fmt::format("snapshot {}", sequence);
+  const auto stateHash = hashFrom(row.bytes(1));
+  const auto chainHash = hashFrom(row.bytes(5));
+  if (!chainHash) return fail(damagedAt(where, "there is no event of that number"));
+  const auto key = ring.find(row.integer(2));
+  if (!stateHash || key == ring.end() ||
+      !signatureHolds(key->second, snapshotMessage(sequence, *chainHash, *stateHash),
+                      row.bytes(3))) {
+    return fail(damagedAt(where, "its signature does not hold"));
+  }
+  if (chain.plain(row.bytes(4)) != *stateHash) {
+    return fail(damagedAt(where, "the stored state was changed"));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string eventName(std::uint64_t sequence) { return fmt::format("event {}", sequence); }
+
+Error damagedAt(std::string where, std::string what) {
+  return makeError(ErrorCode::kCorrupt, std::move(what))
+      .at(std::move(where))
+      .withHint("the record is not as it was written: keep the file for an inquiry and restore the "
+                "newest good backup with 'bole restore'");
+}
+
+Result<void> ChainReader::decode(const Statement& row) {
+  auto& envelope = event_.envelope;
+  const auto sequence = sequence_ + 1;
+  const bool typed = row.isInteger(1) && row.isText(2) && row.isInteger(3) && row.isInteger(4) &&
+                     row.isInteger(5) && row.isText(6) && row.isText(7) && row.isBlob(8) &&
+                     row.isBlob(9) && row.isText(10);
+  const auto version = row.natural(3);
+  if (!typed || version > UINT32_MAX || row.bytes(8).size() % kSideRefSize != 0) {
+    return fail(damagedAt(eventName(sequence), "a field is not of its form"));
+  }
+  envelope.sequence = sequence;
+  envelope.time = Timestamp{row.integer(1)};
+  envelope.kind = row.bytes(2);
+  envelope.version = static_cast<std::uint32_t>(version);
+  envelope.actor = UserId(row.natural(4));
+  envelope.project = ProjectId(row.natural(5));
+  envelope.requestId = row.bytes(6);
+  envelope.source = row.bytes(7);
+  sideRefs_ = row.bytes(8);
+  event_.hash = row.bytes(9);
+  event_.body = row.bytes(10);
+  return {};
+}
+
+Result<void> ChainReader::accept(const Statement& row) {
+  const auto expected = sequence_ + 1;
+  if (!row.isInteger(0) || row.natural(0) != expected) {
+    return fail(damagedAt(eventName(expected), "the event is missing")
+                    .foundValue(eventName(row.natural(0)) + " in its place"));
+  }
+  BOLE_TRY(decode(row));
+  const auto hash = chain_.next(hash_, event_.envelope, event_.body, sideRefs_);
+  if (event_.hash != view(hash)) {
+    return fail(damagedAt(eventName(expected),
+                          "its hash does not follow from its content and the event before"));
+  }
+  if (time_ && event_.envelope.time < *time_) {
+    return fail(damagedAt(eventName(expected), "its time is less than that of the event before"));
+  }
+  sequence_ = expected;
+  hash_ = hash;
+  time_ = event_.envelope.time;
+  return {};
+}
+
+Result<std::optional<Hash>> storedHash(Database& database, std::uint64_t sequence) {
+  BOLE_ASSIGN(auto select,
+              database.prepare("SELECT hash FROM events WHERE seq=?", "read an event's hash"));
+  BOLE_ASSIGN(const bool row, select.bind(1, sequence).step());
+  if (!row) return std::optional<Hash>();
+  const auto hash = hashFrom(select.bytes(0));
+  if (!hash) return fail(damagedAt(eventName(sequence), "its hash has not 32 bytes"));
+  return hash;
+}
+
+Result<void> checkSide(Chain& chain, const SideRef& ref, const Statement& row, int saltColumn) {
+  const auto where = fmt::format("side value {}", ref.id.value);
+  const bool saltGone = row.isNull(saltColumn);
+  const bool valueGone = row.isNull(saltColumn + 1);
+  if (saltGone && valueGone) return {};
+  if (saltGone != valueGone) return fail(damagedAt(where, "it is half erased"));
+  const auto salt = row.bytes(saltColumn);
+  if (salt.size() != kSaltSize || chain.sideHash(salt, row.bytes(saltColumn + 1)) != ref.hash) {
+    return fail(damagedAt(where, "the value was changed"));
+  }
+  return {};
+}
+
+Result<std::optional<Snapshot>> loadNewestSnapshot(Database& database, Chain& chain,
+                                                   const KeyRing& ring) {
+  BOLE_ASSIGN(auto select,
+              database.prepare(std::string(kSelectSnapshot) + "ORDER BY s.seq DESC LIMIT 1",
+                               kReadSnapshot));
+  BOLE_ASSIGN(const bool row, select.step());
+  if (!row) return std::optional<Snapshot>();
+  BOLE_TRY(checkSnapshotRow(select, chain, ring));
+  return Snapshot{select.natural(0), std::string(select.bytes(4))};
+}
+
+Result<void> checkSnapshot(Database& database, Chain& chain, const KeyRing& ring,
+                           std::uint64_t sequence) {
+  BOLE_ASSIGN(auto select, database.prepare(std::string(kSelectSnapshot) + "WHERE s.seq=?",
+                                            kReadSnapshot));
+  BOLE_ASSIGN(const bool row, select.bind(1, sequence).step());
+  if (!row) {
+    return fail(damagedAt(fmt::format("snapshot {}", sequence),
+                          "the snapshot of a sealed segment is missing"));
+  }
+  return checkSnapshotRow(select, chain, ring);
+}
+
+}  // namespace bole::ledger

@@ -114,7 +114,8 @@ Sample renderSample(std::uint64_t seed, std::uint64_t number) {
   const auto glyph = kGlyphs[sample.label];
   const float cellWidth = random.uniform(1.2F, 2.2F);
   const float cellHeight = random.uniform(1.2F, 2.0F);
-  const float turn = random.uniform(-0.25F, 0.25F);  // tangent of the angle: small turns need no sin
+  const float turn =
+      random.uniform(-0.25F, 0.25F);  // tangent of the angle: small turns need no sin
   const float centreX = kSide / 2.0F - 0.5F + random.uniform(-2, 2);
   const float centreY = kSide / 2.0F - 0.5F + random.uniform(-1.5F, 1.5F);
   const float ink = random.uniform(0.6F, 1.0F);

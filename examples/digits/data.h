@@ -1,7 +1,8 @@
 // Generated pictures of the digits 0 to 9, and which rank holds and uses which of them.
 //
-// Picture number i depends on (seed, i) alone, so that no rank needs another's pictures. The batches of an
-// epoch are the same sets whatever the number of ranks: training gives the same result, up to rounding.
+// Picture number i depends on (seed, i) alone, so that no rank needs another's pictures. The
+// batches of an epoch are the same sets whatever the number of ranks: training gives the same
+// result, up to rounding.
 #pragma once
 
 #include <array>
@@ -28,9 +29,10 @@ struct Sample {
 
 // The part of the training set that one rank holds.
 //
-// The set is `samples` pictures in blocks of `batch` (samples is a multiple of batch). A batch takes for each of
-// its positions p one picture of those at position p of a block; positions p with p % worldSize == rank are
-// this rank's. So shards are fixed, even within one picture, and the batches do not depend on worldSize.
+// The set is `samples` pictures in blocks of `batch` (samples is a multiple of batch). A batch
+// takes for each of its positions p one picture of those at position p of a block; positions p with
+// p % worldSize == rank are this rank's. So shards are fixed, even within one picture, and the
+// batches do not depend on worldSize.
 class Shard {
  public:
   Shard(std::uint64_t seed, std::size_t samples, std::size_t batch, std::size_t rank,
@@ -41,7 +43,8 @@ class Shard {
 
   // Decides the batches of this epoch.
   void shuffle(std::uint64_t epoch);
-  // This rank's part of batch `step` (0 to stepsPerEpoch() - 1): pointers that live as long as the shard.
+  // This rank's part of batch `step` (0 to stepsPerEpoch() - 1): pointers that live as long as the
+  // shard.
   [[nodiscard]] std::vector<const Sample*> batchPart(std::size_t step) const;
 
  private:
@@ -49,9 +52,9 @@ class Shard {
   std::size_t rank_;
   std::size_t worldSize_;
   std::size_t blocks_;
-  std::size_t positions_;               // this rank's positions in a batch
-  std::vector<Sample> samples_;         // block by block
-  std::vector<std::uint32_t> order_;    // [position][step]: the block to take
+  std::size_t positions_;             // this rank's positions in a batch
+  std::vector<Sample> samples_;       // block by block
+  std::vector<std::uint32_t> order_;  // [position][step]: the block to take
 };
 
 // This rank's part of the test set; its pictures are never used for training.

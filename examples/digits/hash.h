@@ -1,4 +1,5 @@
-// FNV-1a, 64 bits: finds torn and damaged files and weights that have drifted apart. Not against an adversary.
+// FNV-1a, 64 bits: finds torn and damaged files and weights that have drifted apart. Not against an
+// adversary.
 #pragma once
 
 #include <cstddef>

@@ -18,10 +18,10 @@ using Scores = std::array<float, kClasses>;
 // The same layout for weights and for gradients.
 template <class Float>
 struct Layers {
-  Float* first;        // [pixel][hidden]: inner loops run over hidden units and vectorise
-  Float* firstBias;    // [hidden]
-  Float* second;       // [hidden][class]
-  Float* secondBias;   // [class]
+  Float* first;       // [pixel][hidden]: inner loops run over hidden units and vectorise
+  Float* firstBias;   // [hidden]
+  Float* second;      // [hidden][class]
+  Float* secondBias;  // [class]
 };
 
 template <class Float>

@@ -1,6 +1,8 @@
-// The network: 256 pixels, one hidden layer of 64 rectified units, 10 classes; softmax and cross-entropy.
+// The network: 256 pixels, one hidden layer of 64 rectified units, 10 classes; softmax and
+// cross-entropy.
 //
-// Its parameters are one flat vector, so that a gradient is summed over the ranks in one all-reduce.
+// Its parameters are one flat vector, so that a gradient is summed over the ranks in one
+// all-reduce.
 #pragma once
 
 #include <cstddef>

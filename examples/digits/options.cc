@@ -7,6 +7,7 @@
 #include <limits>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 #include <vector>
 
 #include "hash.h"
@@ -31,8 +32,8 @@ Result<Number> number(std::string_view name, std::string_view text, Number least
     }
     return shown;
   };
-  return misused(std::string(name) + ": found '" + std::string(text) + "', expected a number from " +
-                 show(least) + " to " + show(most));
+  return misused(std::string(name) + ": found '" + std::string(text) +
+                 "', expected a number from " + show(least) + " to " + show(most));
 }
 
 template <class Number>
@@ -54,8 +55,9 @@ struct Description {
 Result<void> storeDirectory(Options& options, std::string_view text) {
   if (text.empty()) return misused("--checkpoint-dir: is empty, expected a directory");
   if (text.find_first_of(" \t\n\r") != std::string_view::npos) {
-    return misused("--checkpoint-dir: found '" + std::string(text) +
-                   "', expected a path without spaces (it is reported in a line of key=value pairs)");
+    return misused(
+        "--checkpoint-dir: found '" + std::string(text) +
+        "', expected a path without spaces (it is reported in a line of key=value pairs)");
   }
   options.checkpointDir = text;
   return {};
@@ -64,8 +66,8 @@ Result<void> storeDirectory(Options& options, std::string_view text) {
 // Short names for the table below.
 template <class Number>
 std::function<Result<void>(Options&, std::string_view)> into(Number Options::*member,
-                                                            const char* name, Number least,
-                                                            Number most) {
+                                                             const char* name, Number least,
+                                                             Number most) {
   return [=](Options& options, std::string_view text) {
     return set(options.*member, name, text, least, most);
   };
@@ -95,7 +97,7 @@ const std::vector<Description>& descriptions() {
       {"fail-rank", "R", "for tests: the rank that fails (0)",
        into(&Options::failRank, "--fail-rank", 0, static_cast<int>(kMostRanks) - 1)},
       {"exit-code", "C", "for tests: the code it fails with (1)",
-       into(&Options::exitCode, "--exit-code", 0, 255)},
+       into(&Options::exitCode, "--exit-code", 1, 255)},
   };
   return table;
 }
@@ -114,7 +116,8 @@ std::string usage() {
   std::string text =
       "usage: digits [options]\n"
       "Trains a small network to read generated pictures of digits, on one rank or a gang.\n"
-      "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT say where this process stands; without them it is alone.\n\n";
+      "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT say where this process stands; without them "
+      "it is alone.\n\n";
   for (const auto& description : descriptions()) {
     std::string line = std::string("  --") + description.name + " " + description.value;
     line.resize(26, ' ');
@@ -144,13 +147,15 @@ Result<Options> parseOptions(int argc, char** argv) {
     }
     if (code == ':') return misused(std::string(argv[optind - 1]) + ": a value is missing");
     if (code != 0) {
-      return misused(std::string(argv[optind - 1]) + ": unknown option; --help lists those there are");
+      return misused(std::string(argv[optind - 1]) +
+                     ": unknown option; --help lists those there are");
     }
     const auto& description = descriptions()[static_cast<std::size_t>(index)];
     if (auto stored = description.store(options, optarg); !stored) return passOn(stored.error());
   }
   if (optind < argc) {
-    return misused("'" + std::string(argv[optind]) + "': unexpected argument; digits takes options only");
+    return misused("'" + std::string(argv[optind]) +
+                   "': unexpected argument; digits takes options only");
   }
   if (auto checked = checkAlone(options); !checked) return passOn(checked.error());
   return options;
@@ -175,8 +180,9 @@ Result<Place> readPlace(const Environment& environment) {
   const char* address = environment("MASTER_ADDR");
   const char* port = environment("MASTER_PORT");
   if (!address || !*address || !port) {
-    return misused("MASTER_ADDR and MASTER_PORT: must say where rank 0 can be reached when "
-                   "WORLD_SIZE is above 1");
+    return misused(
+        "MASTER_ADDR and MASTER_PORT: must say where rank 0 can be reached when "
+        "WORLD_SIZE is above 1");
   }
   if (auto ok = number("MASTER_PORT", port, 1, 65535); !ok) return passOn(ok.error());
   place.masterAddr = address;
@@ -186,12 +192,12 @@ Result<Place> readPlace(const Environment& environment) {
 
 Result<void> checkTogether(const Options& options, const Place& place) {
   if (options.batch < place.worldSize) {
-    return misused("--batch: found " + std::to_string(options.batch) + ", expected at least one a rank (" +
-                   std::to_string(place.worldSize) + ")");
+    return misused("--batch: found " + std::to_string(options.batch) +
+                   ", expected at least one a rank (" + std::to_string(place.worldSize) + ")");
   }
   if (static_cast<std::size_t>(options.failRank) >= place.worldSize) {
-    return misused("--fail-rank: found " + std::to_string(options.failRank) + ", the last rank is " +
-                   std::to_string(place.worldSize - 1));
+    return misused("--fail-rank: found " + std::to_string(options.failRank) +
+                   ", the last rank is " + std::to_string(place.worldSize - 1));
   }
   return {};
 }

@@ -27,7 +27,8 @@ struct Options {
   bool help = false;
 };
 
-// Where this process stands in its gang: the standard variables RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT.
+// Where this process stands in its gang: the standard variables RANK, WORLD_SIZE, MASTER_ADDR,
+// MASTER_PORT.
 struct Place {
   std::size_t rank = 0;
   std::size_t worldSize = 1;

@@ -1,5 +1,5 @@
-// Numbers that depend on (seed, stream) alone: the same on every machine, compiler and rank, which the
-// distributions of the standard library do not promise.
+// Numbers that depend on (seed, stream) alone: the same on every machine, compiler and rank, which
+// the distributions of the standard library do not promise.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ class Random {
     return low + (high - low) * unit;
   }
 
-  // Nearly Gaussian with mean 0 and deviation 1: the sum of four uniform numbers. Without log or cos,
-  // whose last bit differs between libraries.
+  // Nearly Gaussian with mean 0 and deviation 1: the sum of four uniform numbers. Without log or
+  // cos, whose last bit differs between libraries.
   float bell() {
     const std::uint64_t bits = next();
     float sum = 0;

@@ -1,5 +1,5 @@
-// Result<T>: how a function of this example says that it failed. Exceptions of Gloo are caught where
-// Gloo is called (gang.cc) and go no further.
+// Result<T>: how a function of this example says that it failed. Exceptions of Gloo are caught
+// where Gloo is called (gang.cc) and go no further.
 #pragma once
 
 #include <cstdint>

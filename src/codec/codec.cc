@@ -34,6 +34,7 @@ struct TablesForm {
   std::vector<std::vector<std::uint64_t>> users;
   std::uint64_t sequence = 0;
   Timestamp time;
+  Duration leaps;
   std::uint64_t lastJob = 0;
   std::uint64_t lastAttempt = 0;
   std::uint64_t lastNode = 0;
@@ -47,6 +48,7 @@ template <class V, Described<TablesForm> T>
 void describe(V& v, T& x) {
   v.required("sequence", x.sequence);
   v.required("time", x.time);
+  v.required("leaps", x.leaps);
   v.required("last_job", x.lastJob);
   v.required("last_attempt", x.lastAttempt);
   v.required("last_node", x.lastNode);
@@ -64,6 +66,7 @@ void describe(V& v, T& x) {
 void copyCounters(const auto& from, auto& to) {
   to.sequence = from.sequence;
   to.time = from.time;
+  to.leaps = from.leaps;
   to.lastJob = from.lastJob;
   to.lastAttempt = from.lastAttempt;
   to.lastNode = from.lastNode;

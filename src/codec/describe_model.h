@@ -177,6 +177,7 @@ void describe(V& v, T& x) {
   v.field("plugins", x.plugins, "Volcano's: env, svc, ssh");
   v.field("upload", x.upload, "SHA-256 of what was brought along");
   v.field("spec_source", x.specSource, "");
+  v.field("request_id", x.requestId, "");
 }
 
 template <class V, Described<model::JobSpec> T>
@@ -210,6 +211,7 @@ template <class V, Described<model::ClockAdjusted> T>
 void describe(V& v, T& x) {
   v.field("jump", x.jump, "microseconds of wall time beyond the monotonic clock");
   v.field("suspended", x.suspended, "microseconds of it asleep");
+  v.field("leap", x.leap, "microseconds that ledger time skipped");
 }
 
 template <class V, Described<model::ProjectCreated> T>
@@ -340,6 +342,8 @@ void describe(V& v, T& x) {
   v.field("outcome", x.outcome);
   v.field("exits", x.exits);
   v.field("note", x.note);
+  v.field("leaps_before", x.leapsBefore);
+  v.field("checkpoint_epoch", x.checkpointEpoch);
 }
 
 template <class V, Described<model::NodeRecord> T>

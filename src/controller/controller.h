@@ -1,8 +1,10 @@
 // The one writer. It takes commands and reports in batches, asks state and scheduler, makes the events durable in one
 // append, and only then answers, publishes a snapshot and tells the engine.
 //
-// One thread calls process(); it neither reads a clock nor draws a random number, so the same code runs live, simulated
-// and under injected faults. ControllerThread (controller_thread.h) is the mailbox and thread around it.
+// One thread calls process(); nothing here draws a random number, and time comes from the Clock it was given, so the
+// same code runs live, simulated and under injected faults. ControllerThread (controller_thread.h) is the mailbox and
+// thread around it. When the ledger cannot be written (a full disk), new jobs are refused with the reason, running ones
+// go on, stops still work, and what the engine reports is kept until it can be recorded.
 #pragma once
 
 #include <functional>
@@ -25,18 +27,19 @@ namespace bole::controller {
 
 // Who asks, as the door has established it.
 struct Caller {
-  std::string user;  // the machine's user name, or a service account's
+  std::string user;  // the machine's user name, or a service account's; empty: Bole itself
   std::string source = "api";
-  std::string requestId;
+  std::string requestId;  // at most 128 bytes
 };
 
 struct SubmitJobs {
   Caller caller;
   std::string project = "default";
-  std::vector<model::JobSpec> jobs;
+  std::vector<model::JobSpec> jobs;                // all of them are accepted, or none
   std::vector<std::vector<std::string>> warnings;  // of each job, handed through to the answer
   bool dryRun = false;
-  std::function<void(Result<model::SubmitAnswer>)> reply;  // called on the controller's thread, after the commit
+  // Called on the controller's thread, after the commit.
+  std::function<void(Result<model::SubmitAnswer>)> reply;
 };
 
 struct StopJob {
@@ -61,14 +64,16 @@ struct ControllerOptions {
   std::string version;  // of Bole, for server.started
   std::string bootId;   // of the machine's kernel
   scheduler::Policy policy;
-  std::uint64_t sealAfterEvents = 50'000;  // a segment's length
-  std::size_t keepFinishedJobs = 10'000;   // in the state; older ones stay in the ledger
+  std::uint64_t sealAfterEvents = 10'000;  // a segment's length, or the number of jobs if there are more
+  std::size_t keepFinishedJobs = 5'000;    // in the state; older ones stay in the ledger
+  std::size_t maxLiveJobs = 200'000;       // more are refused for now
 };
 
 class Controller {
  public:
-  // Reads the newest snapshot and the tail behind it. Errors: kCorrupt, kUnsupported.
-  [[nodiscard]] static Result<std::unique_ptr<Controller>> open(ControllerOptions options, ports::Ledger& ledger,
+  // Reads the newest snapshot and the tail behind it. Errors: kCorrupt, kUnsupported. The three outlive it.
+  [[nodiscard]] static Result<std::unique_ptr<Controller>> open(ControllerOptions options,
+                                                                ports::Ledger& ledger,
                                                                 ports::Engine& engine, Clock& clock);
 
   // Records the start and hands every live attempt to the engine, whose reports must reach process() as messages.
@@ -76,11 +81,16 @@ class Controller {
 
   void process(std::vector<Message> batch);
 
-  // The newest published snapshot; safe from any thread.
-  [[nodiscard]] std::shared_ptr<const Snapshot> snapshot() const;
+  // A clean end: seals the open segment, so that the next start has no tail to read.
+  void close();
 
-  // When process() should be called with a Tick at the latest; 0: no need. Only the controller's thread.
-  [[nodiscard]] Timestamp nextTick() const { return nextTick_; }
+  // The newest published snapshot; safe from any thread.
+  [[nodiscard]] std::shared_ptr<const Snapshot> snapshot() const {
+    return std::atomic_load(&snapshot_);
+  }
+
+  // How long process() may be left without a Tick; negative: for ever. Only the controller's thread.
+  [[nodiscard]] Duration untilNextTick();
 
   // Called on the controller's thread after each published snapshot.
   void onPublish(std::function<void()> listener) { published_ = std::move(listener); }
@@ -88,42 +98,51 @@ class Controller {
   [[nodiscard]] const state::State& state() const { return state_; }
 
  private:
-  struct Batch;  // events, replies and effects in the making
+  struct Batch;  // events, replies and effects in the making (batch.h)
 
   Controller(ControllerOptions options, ports::Ledger& ledger, ports::Engine& engine, Clock& clock);
 
+  // opening.cc: from the ledger to the state and what readers see beside it.
   Result<void> replay();
   void loadTexts();
-  Timestamp ledgerNow(Batch& batch);
+  void loadName(SideId id);
+
+  // controller.cc: the life of a batch.
+  [[nodiscard]] Timestamp ledgerNow() const;
   Result<void> emit(Batch& batch, model::Event event, const Caller& caller, ProjectId project,
                     std::vector<ports::SideValue> side = {});
   SideId addSide(std::vector<ports::SideValue>& side, std::string value);
-  void rememberText(SideId id, std::shared_ptr<const model::JobText> text);
-  void rememberName(SideId id, std::string value);
+  void readClock(Batch& batch);
+  void takeInventory(Batch& batch, const std::vector<model::Node>& nodes);
+  void schedule(Batch& batch);
+  Result<void> startAttempt(Batch& batch, const model::Start& start);
+  void setWaiting(const model::Waiting& waiting);
+  void forgetOld(Batch& batch);
+  void finish(Batch& batch, std::vector<Message>& messages);
+  void rollBack(Batch& batch);
+  void processUrgent(std::vector<Message>& messages, const Error& why);
+  void publish();
+  void sealIfLong();
+  [[nodiscard]] ports::AttemptOrder orderOf(const model::AttemptRecord& attempt) const;
 
-  void handle(Batch& batch, SubmitJobs& message);
-  void handle(Batch& batch, StopJob& message);
-  void handle(Batch& batch, NodesProbed& message);
-  void handle(Batch& batch, Tick& message);
-  void handle(Batch& batch, ports::EngineReport& message);
-  Result<void> submitOne(Batch& batch, const SubmitJobs& message, std::size_t index, model::SubmitAnswer& answer);
-  Result<void> checkRequest(const SubmitJobs& message, std::optional<model::SubmitAnswer>& seen);
+  // commands.cc
+  void handle(Batch& batch, const SubmitJobs& message);
+  void handle(Batch& batch, const StopJob& message);
+  void handle(Batch& batch, const NodesProbed& message);
+  void handle(Batch& batch, const Tick& message);
+  Result<model::SubmitAnswer> submit(Batch& batch, const SubmitJobs& message);
+  Result<void> submitOne(Batch& batch, const SubmitJobs& message, std::size_t index, ProjectId project,
+                         UserId user, model::SubmitAnswer& answer);
   Result<ProjectId> projectNamed(Batch& batch, const std::string& name, const Caller& caller);
   Result<UserId> userNamed(Batch& batch, const std::string& name);
   Result<void> stopOne(Batch& batch, const StopJob& message);
-  Result<void> attemptRunning(Batch& batch, const ports::AttemptRunning& report);
-  Result<void> attemptFinished(Batch& batch, const ports::AttemptFinished& report);
-  Result<void> checkpointSeen(Batch& batch, const ports::CheckpointSeen& report);
-  Result<void> settle(Batch& batch, const model::JobRecord& job, const ports::AttemptFinished& report);
-  Result<void> requeue(Batch& batch, const model::JobRecord& job, std::uint32_t retries);
-  void schedule(Batch& batch);
-  void forgetOld(Batch& batch);
-  Result<void> commit(Batch& batch);
-  void rollBack(const model::Tables& before);
-  void processUrgent(std::vector<Message>& batch, const Error& why);
-  void publish();
-  void sealIfLong();
-  [[nodiscard]] Result<ports::AttemptOrder> orderOf(AttemptId attempt);
+
+  // reports.cc
+  void handle(Batch& batch, const ports::EngineReport& message);
+  Result<void> take(Batch& batch, const ports::AttemptRunning& report);
+  Result<void> take(Batch& batch, const ports::AttemptFinished& report);
+  Result<void> take(Batch& batch, const ports::CheckpointSeen& report);
+  Result<void> settle(Batch& batch, JobId id, const ports::AttemptFinished& report);
 
   ControllerOptions options_;
   ports::Ledger& ledger_;
@@ -135,14 +154,16 @@ class Controller {
   CowTable<SideId, std::shared_ptr<const std::string>> names_;
   std::unordered_map<std::string, ProjectId> projectIds_;
   std::unordered_map<std::string, UserId> userIds_;
-  std::unordered_map<std::string, std::vector<model::Submitted>> requests_;  // by user and request id
+  std::unordered_map<std::string, std::vector<JobId>> requests_;  // by user and request id
   bool writable_ = true;
   std::string problem_;
-  bool needsPlan_ = false;
-  Timestamp nextTick_;
+  Duration triedAt_;              // monotonic, of the last failed append
+  std::vector<Message> deferred_;  // reports that could not be recorded yet
+  bool wholeQueue_ = true;        // the next plan looks at every queued job, not at the new ones alone
+  Timestamp nextLook_;            // when time alone changes something; 0: never
   std::uint64_t sealedAt_ = 0;
   std::uint64_t revision_ = 0;
-  Timestamp wallSeen_;      // the last readings, for clock.adjusted
+  Timestamp wallSeen_;  // the last readings, for clock.adjusted
   Duration monotonicSeen_;
   Duration boottimeSeen_;
   std::shared_ptr<const Snapshot> snapshot_;  // through std::atomic_load and std::atomic_store

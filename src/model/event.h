@@ -27,6 +27,7 @@ struct ClockAdjusted {
   static constexpr const char* kKind = "clock.adjusted";
   Duration jump;       // wall time gained (or lost, negative) beyond what the monotonic clock saw
   Duration suspended;  // of it, what the machine slept; 0 or more
+  Duration leap;       // what ledger time skipped because of it; 0 or more: no one's GPU-time
 };
 
 struct ProjectCreated {

@@ -134,6 +134,7 @@ struct JobText {
   std::vector<std::string> plugins;  // Volcano's, in use: "env", "svc", "ssh"
   std::string upload;          // what the submitter brought along: SHA-256 of the archive in hex; empty: nothing
   std::string specSource;      // file name as given, or "-" or "run"
+  std::string requestId;       // the client's; the same one again submits nothing
   bool operator==(const JobText&) const = default;
 };
 

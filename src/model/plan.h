@@ -46,6 +46,7 @@ struct Plan {
   std::vector<Start> starts;     // in the order decided
   std::vector<Waiting> waiting;  // every queued job that does not start, in queue order
   Timestamp nextLook;            // when time alone may change the plan (a back-off ends); 0: never
+  bool keeps = false;            // capacity is being kept for a job: the next plan must look at the whole queue
 };
 
 }  // namespace bole::model

@@ -54,6 +54,8 @@ struct AttemptRecord {
   std::optional<AttemptOutcome> outcome;
   std::vector<RankExit> exits;
   SideId note;
+  Duration leapsBefore;  // Tables::leaps when it was planned
+  std::uint64_t checkpointEpoch = 0;  // of its newest checkpoint; 0: none
 };
 
 struct NodeRecord {
@@ -74,6 +76,7 @@ struct Tables {
   CowTable<UserId, SideId> users;
   std::uint64_t sequence = 0;  // of the last event folded
   Timestamp time;              // of it
+  Duration leaps;              // all that ledger time ever skipped: clock jumps and suspends
   std::uint64_t lastJob = 0;   // the highest id ever given, and so on
   std::uint64_t lastAttempt = 0;
   std::uint64_t lastNode = 0;

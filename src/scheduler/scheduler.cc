@@ -66,6 +66,7 @@ class Cycle {
   // The oldest blocked job that has lost patience gets every node that could serve a rank of it, until it starts.
   void keepFor(const model::JobRecord& job) {
     keeper_ = job.id;
+    plan_.keeps = true;
     const auto& nodes = free_.nodes();
     for (std::size_t n = 0; n < nodes.size(); ++n) {
       for (const auto& task : job.shape->tasks) {

@@ -45,7 +45,11 @@ struct Folder {
     return {};
   }
 
-  Outcome operator()(const model::ClockAdjusted&) { return {}; }
+  Outcome operator()(const model::ClockAdjusted& event) {
+    if (event.leap.value < 0) return refuse("ledger time cannot leap back");
+    state.tables_.leaps += event.leap;
+    return {};
+  }
 
   Outcome operator()(const model::ProjectCreated& event) {
     state.tables_.projects.put(event.project, event.name);
@@ -118,6 +122,7 @@ struct Folder {
     attempt.number = event.number;
     attempt.ranks = event.ranks;
     attempt.plannedAt = time;
+    attempt.leapsBefore = state.tables_.leaps;
     state.tables_.attempts.put(event.attempt, std::move(attempt));
     state.live_.insert(event.attempt);
     raise(state.tables_.lastAttempt, event.attempt.value);
@@ -170,7 +175,8 @@ struct Folder {
     for (const auto& exit : event.ranks) {
       if (static_cast<std::int64_t>(exit.rank) == event.firstFailed) job->failure = exit;
     }
-    job->milliGpuMicros += milliGpus(*job->shape, attempt->ranks) * (time - attempt->plannedAt).value;
+    const auto held = (time - attempt->plannedAt) - (state.tables_.leaps - attempt->leapsBefore);
+    job->milliGpuMicros += milliGpus(*job->shape, attempt->ranks) * held.value;
     return {};
   }
 
@@ -200,9 +206,10 @@ struct Folder {
   }
 
   Outcome operator()(const model::CheckpointRecorded& event) {
-    const auto* attempt = state.tables_.attempts.find(event.attempt);
+    auto* attempt = state.tables_.attempts.edit(event.attempt);
     auto* job = attempt ? state.tables_.jobs.edit(attempt->job) : nullptr;
     if (!job) return refuse(fmt::format("attempt {} is unknown", event.attempt.value));
+    attempt->checkpointEpoch = event.epoch;
     ++job->checkpoints;
     job->checkpointEpoch = event.epoch;
     job->checkpointPath = event.path;

@@ -99,6 +99,12 @@ class Controller {
 
  private:
   struct Batch;  // events, replies and effects in the making (batch.h)
+  struct Readings {
+    Timestamp wall;
+    Duration monotonic;
+    Duration boottime;
+    Timestamp ledger;  // ledger time then
+  };
 
   Controller(ControllerOptions options, ports::Ledger& ledger, ports::Engine& engine, Clock& clock);
 
@@ -108,7 +114,6 @@ class Controller {
   void loadName(SideId id);
 
   // controller.cc: the life of a batch.
-  [[nodiscard]] Timestamp ledgerNow() const;
   Result<void> emit(Batch& batch, model::Event event, const Caller& caller, ProjectId project,
                     std::vector<ports::SideValue> side = {});
   SideId addSide(std::vector<ports::SideValue>& side, std::string value);
@@ -116,10 +121,11 @@ class Controller {
   void takeInventory(Batch& batch, const std::vector<model::Node>& nodes);
   void schedule(Batch& batch);
   Result<void> startAttempt(Batch& batch, const model::Start& start);
-  void setWaiting(const model::Waiting& waiting);
+  void setWaiting(model::Waiting waiting);
   void forgetOld(Batch& batch);
-  void finish(Batch& batch, std::vector<Message>& messages);
+  void commit(Batch& batch);
   void rollBack(Batch& batch);
+  void passStopOn(const StopJob& message, const Error& why);
   void processUrgent(std::vector<Message>& messages, const Error& why);
   void publish();
   void sealIfLong();
@@ -156,16 +162,16 @@ class Controller {
   std::unordered_map<std::string, UserId> userIds_;
   std::unordered_map<std::string, std::vector<JobId>> requests_;  // by user and request id
   bool writable_ = true;
-  std::string problem_;
+  Error problem_;  // why not, where it is not
   Duration triedAt_;              // monotonic, of the last failed append
   std::vector<Message> deferred_;  // reports that could not be recorded yet
-  bool wholeQueue_ = true;        // the next plan looks at every queued job, not at the new ones alone
-  Timestamp nextLook_;            // when time alone changes something; 0: never
+  bool wholeQueue_ = true;  // the next plan looks at every queued job, not at the new ones alone
+  Timestamp nextLook_;      // when time alone may change the plan; 0: never
   std::uint64_t sealedAt_ = 0;
   std::uint64_t revision_ = 0;
-  Timestamp wallSeen_;  // the last readings, for clock.adjusted
-  Duration monotonicSeen_;
-  Duration boottimeSeen_;
+  bool keeps_ = false;            // capacity is kept for a job: every plan looks at the whole queue
+  Timestamp nextExpiry_;          // of a finished job's retention; 0: none
+  Readings seen_;
   std::shared_ptr<const Snapshot> snapshot_;  // through std::atomic_load and std::atomic_store
   std::function<void()> published_;
 };

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "controller/controller.h"
 
@@ -12,7 +12,7 @@ namespace bole::controller {
 
 class ControllerThread {
  public:
-  ControllerThread(Controller& controller, Clock& clock);
+  explicit ControllerThread(Controller& controller);
   ~ControllerThread();  // stops and joins
   ControllerThread(const ControllerThread&) = delete;
   ControllerThread& operator=(const ControllerThread&) = delete;
@@ -20,18 +20,17 @@ class ControllerThread {
   void start();
   void stop();  // handles what is in the mailbox, then ends
 
-  // Never blocks on a reader. False when the mailbox is full (commands are then refused with kUnavailable by the door; reports
-  // of the engine are always taken, they are bounded by the live attempts).
+  // Never blocks on a reader. False when the mailbox is full (commands are then refused with kUnavailable by the door;
+  // reports of the engine are always taken, they are bounded by the live attempts) or the thread is stopping.
   [[nodiscard]] bool post(Message message);
 
  private:
   void loop();
 
   Controller& controller_;
-  Clock& clock_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<Message> mailbox_;
+  std::vector<Message> mailbox_;
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -15,8 +15,12 @@ std::optional<Hash> hashFrom(std::string_view bytes) {
   return hash;
 }
 
-void Sha256::Free::operator()(evp_md_st* method) const { EVP_MD_free(method); }
-void Sha256::Free::operator()(evp_md_ctx_st* context) const { EVP_MD_CTX_free(context); }
+void Sha256::Free::operator()(evp_md_st* method) const {
+  EVP_MD_free(method);
+}
+void Sha256::Free::operator()(evp_md_ctx_st* context) const {
+  EVP_MD_CTX_free(context);
+}
 
 Sha256::Sha256() : method_(EVP_MD_fetch(nullptr, "SHA256", nullptr)), context_(EVP_MD_CTX_new()) {
   BOLE_ASSERT(method_ && context_);
@@ -42,7 +46,9 @@ Encoder& Encoder::number(std::uint64_t value) {
   return *this;
 }
 
-Encoder& Encoder::bytes(std::string_view value) { return number(value.size()).raw(value); }
+Encoder& Encoder::bytes(std::string_view value) {
+  return number(value.size()).raw(value);
+}
 
 Encoder& Encoder::raw(std::string_view value) {
   out_.append(value);

@@ -1,5 +1,6 @@
-// What is hashed, byte for byte. This is the format of every ledger ever written: it may be added to under a new tag,
-// never changed (chain_test.cc holds it to constants; docs/design/ledger.md describes it for other programs).
+// What is hashed, byte for byte. This is the format of every ledger ever written: it may be added
+// to under a new tag, never changed (chain_test.cc holds it to constants; docs/design/ledger.md
+// describes it for other programs).
 #pragma once
 
 #include <array>
@@ -23,12 +24,14 @@ inline constexpr std::size_t kHashSize = 32;
 inline constexpr std::size_t kSaltSize = 16;
 using Hash = std::array<char, kHashSize>;
 
-[[nodiscard]] inline std::string_view view(const Hash& hash) { return {hash.data(), hash.size()}; }
+[[nodiscard]] inline std::string_view view(const Hash& hash) {
+  return {hash.data(), hash.size()};
+}
 // None unless `bytes` is 32 long.
 [[nodiscard]] std::optional<Hash> hashFrom(std::string_view bytes);
 
-// SHA-256 with one context for all calls. OpenSSL, since it uses the CPU's SHA instructions: 0.27 us for an event of
-// 400 bytes where libsodium 1.0.18 takes 0.98 us.
+// SHA-256 with one context for all calls. OpenSSL, since it uses the CPU's SHA instructions: 0.27
+// us for an event of 400 bytes where libsodium 1.0.18 takes 0.98 us.
 class Sha256 {
  public:
   Sha256();
@@ -43,8 +46,8 @@ class Sha256 {
   std::unique_ptr<evp_md_ctx_st, Free> context_;
 };
 
-// Integers big-endian, byte strings after their length in 8 bytes. Every message begins with its tag as a byte string, so
-// that no message of one meaning can be read as one of another.
+// Integers big-endian, byte strings after their length in 8 bytes. Every message begins with its
+// tag as a byte string, so that no message of one meaning can be read as one of another.
 class Encoder {
  public:
   explicit Encoder(std::string& out) : out_(out) {}
@@ -69,7 +72,8 @@ void appendSideRef(std::string& refs, const SideRef& ref);
 
 class Chain {
  public:
-  // The hash of the event that follows the one whose hash is `previous` (all zero for the first event).
+  // The hash of the event that follows the one whose hash is `previous` (all zero for the first
+  // event).
   [[nodiscard]] Hash next(const Hash& previous, const ports::Envelope& envelope,
                           std::string_view body, std::string_view sideRefs);
   [[nodiscard]] Hash sideHash(std::string_view salt, std::string_view value);

@@ -14,10 +14,13 @@ namespace bole::ledger {
 
 namespace {
 
-// Small caches: the server's whole memory is to stay under 40 MB. No mmap: an I/O error would be a signal.
+// Small caches: the server's whole memory is to stay under 40 MB. No mmap: an I/O error would be a
+// signal.
 constexpr const char* kPragmas =
-    "PRAGMA foreign_keys=OFF; PRAGMA cache_size=-2048; PRAGMA mmap_size=0; PRAGMA temp_store=MEMORY;"
-    "PRAGMA cell_size_check=ON; PRAGMA secure_delete=ON; PRAGMA synchronous=FULL;";
+    "PRAGMA foreign_keys=OFF; PRAGMA cache_size=-2048; PRAGMA mmap_size=0; PRAGMA "
+    "temp_store=MEMORY;"
+    "PRAGMA cell_size_check=ON; PRAGMA secure_delete=FAST; PRAGMA synchronous=FULL;"
+    "PRAGMA journal_size_limit=67108864;";
 
 Result<void> checkFile(const std::string& path, Access access) {
   struct stat facts {};
@@ -39,8 +42,10 @@ Result<void> checkFile(const std::string& path, Access access) {
 std::string immutableUri(const std::string& path) {
   std::string uri = "file:";
   for (const char c : path) {
-    if (c == '?' || c == '#' || c == '%') uri += fmt::format("%{:02x}", static_cast<int>(c));
-    else uri += c;
+    if (c == '?' || c == '#' || c == '%')
+      uri += fmt::format("%{:02x}", static_cast<int>(c));
+    else
+      uri += c;
   }
   return uri + "?immutable=1";
 }
@@ -77,31 +82,42 @@ Explanation explain(Trouble trouble) {
               "stop the server, run 'bole fsck --full', and restore the newest backup with 'bole "
               "restore'"};
     case Trouble::kNone:
-    case Trouble::kCaller: break;
+    case Trouble::kCaller:
+      break;
   }
   return {ErrorCode::kInternal, "SQLite refused", "this is a fault of Bole's: please report it"};
 }
 
 }  // namespace
 
-bool retryMayMend(Trouble trouble) { return trouble < Trouble::kReadOnly; }
+bool retryMayMend(Trouble trouble) {
+  return trouble < Trouble::kReadOnly;
+}
 
 Trouble classify(int code, int systemErrno) {
   if (code == SQLITE_IOERR_FSYNC || code == SQLITE_IOERR_DIR_FSYNC) return Trouble::kSync;
   if (systemErrno == ENOSPC || systemErrno == EDQUOT) return Trouble::kFull;
-  // SQLite does not keep the errno of a failed growth of the -shm file; a full disk is the usual cause by far.
+  // SQLite does not keep the errno of a failed growth of the -shm file; a full disk is the usual
+  // cause by far.
   if (code == SQLITE_IOERR_SHMSIZE) return Trouble::kFull;
   switch (code & 0xff) {
-    case SQLITE_FULL: return Trouble::kFull;
+    case SQLITE_FULL:
+      return Trouble::kFull;
     case SQLITE_BUSY:
-    case SQLITE_LOCKED: return Trouble::kBusy;
-    case SQLITE_NOMEM: return Trouble::kMemory;
-    case SQLITE_READONLY: return Trouble::kReadOnly;
+    case SQLITE_LOCKED:
+      return Trouble::kBusy;
+    case SQLITE_NOMEM:
+      return Trouble::kMemory;
+    case SQLITE_READONLY:
+      return Trouble::kReadOnly;
     case SQLITE_IOERR:
-    case SQLITE_CANTOPEN: return systemErrno == EROFS ? Trouble::kReadOnly : Trouble::kDevice;
+    case SQLITE_CANTOPEN:
+      return systemErrno == EROFS ? Trouble::kReadOnly : Trouble::kDevice;
     case SQLITE_CORRUPT:
-    case SQLITE_NOTADB: return Trouble::kCorrupt;
-    default: return Trouble::kCaller;
+    case SQLITE_NOTADB:
+      return Trouble::kCorrupt;
+    default:
+      return Trouble::kCaller;
   }
 }
 
@@ -131,7 +147,9 @@ Error describe(int code, int systemErrno, std::string_view purpose, const std::s
   return error;
 }
 
-Statement::Statement(Statement&& other) noexcept { *this = std::move(other); }
+Statement::Statement(Statement&& other) noexcept {
+  *this = std::move(other);
+}
 
 Statement& Statement::operator=(Statement&& other) noexcept {
   std::swap(database_, other.database_);
@@ -141,7 +159,9 @@ Statement& Statement::operator=(Statement&& other) noexcept {
   return *this;
 }
 
-Statement::~Statement() { sqlite3_finalize(statement_); }
+Statement::~Statement() {
+  sqlite3_finalize(statement_);
+}
 
 void Statement::noteBind(int code) {
   if (code != SQLITE_OK) bindCode_ = code;
@@ -184,7 +204,9 @@ Result<void> Statement::run() {
   return {};
 }
 
-void Statement::reset() { sqlite3_reset(statement_); }
+void Statement::reset() {
+  sqlite3_reset(statement_);
+}
 
 bool Statement::isNull(int column) const {
   return sqlite3_column_type(statement_, column) == SQLITE_NULL;
@@ -217,8 +239,9 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, Access
   const int mode = access == Access::kReadWrite ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
   auto opened = database->connect(path, mode | SQLITE_OPEN_NOMUTEX, vfsName);
   if (opened) opened = database->setUp(access);
-  const bool mayBeImmutable = access == Access::kReadOnly && fileSize(path + "-wal") == 0 &&
-                              ::faccessat(AT_FDCWD, directoryOf(path).c_str(), W_OK, AT_EACCESS) != 0;
+  const bool mayBeImmutable =
+      access == Access::kReadOnly && fileSize(path + "-wal") == 0 &&
+      ::faccessat(AT_FDCWD, directoryOf(path).c_str(), W_OK, AT_EACCESS) != 0;
   if (!opened && mayBeImmutable && database->trouble() != Trouble::kCorrupt) {
     database.reset(new Database(path));
     opened = database->connect(immutableUri(path), mode | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI,
@@ -238,7 +261,8 @@ Result<void> Database::connect(const std::string& name, int flags, const char* v
 }
 
 Result<void> Database::setUp(Access access) {
-  // A writer never waits long, since the controller stands still meanwhile; a reader may wait out a recovery.
+  // A writer never waits long, since the controller stands still meanwhile; a reader may wait out a
+  // recovery.
   busyMillis_ = access == Access::kReadWrite ? 1000 : 5000;
   sqlite3_busy_timeout(handle_, busyMillis_);
   // The file may come from anyone (a backup, a disk): nothing in its schema is run or trusted.
@@ -258,7 +282,9 @@ Result<void> Database::setUp(Access access) {
   return {};
 }
 
-Database::~Database() { sqlite3_close_v2(handle_); }
+Database::~Database() {
+  sqlite3_close_v2(handle_);
+}
 
 int Database::onCommit(void* self, sqlite3*, const char*, int frames) {
   static_cast<Database*>(self)->walFrames_ = frames;
@@ -302,7 +328,27 @@ Result<bool> Database::checkpoint(Checkpoint kind) {
   return inLog == done;
 }
 
-bool Database::insideTransaction() const { return sqlite3_get_autocommit(handle_) == 0; }
+Result<void> Database::useWal() {
+  constexpr const char* kPurpose = "switch the ledger to write-ahead logging";
+  // No effect once there are tables.
+  BOLE_TRY(execute("PRAGMA auto_vacuum=NONE; PRAGMA page_size=4096", kPurpose));
+  BOLE_ASSIGN(auto mode, prepare("PRAGMA journal_mode=WAL", kPurpose));
+  BOLE_ASSIGN(const bool row, mode.step());
+  if (row && mode.bytes(0) == "wal") return {};
+  return fail(makeError(ErrorCode::kUnavailable, fmt::format("cannot {}", kPurpose))
+                  .at(path_)
+                  .foundValue(row ? std::string(mode.bytes(0)) : "nothing")
+                  .withHint("the home must lie on a local file system that supports shared "
+                            "memory files (not NFS)"));
+}
+
+int Database::changes() const {
+  return sqlite3_changes(handle_);
+}
+
+bool Database::insideTransaction() const {
+  return sqlite3_get_autocommit(handle_) == 0;
+}
 
 Error Database::lastError(const char* purpose) {
   const int code = sqlite3_extended_errcode(handle_);
@@ -332,8 +378,8 @@ Result<void> Transaction::commit() {
 Transaction::~Transaction() {
   if (database_ == nullptr || !database_->insideTransaction()) return;
   const auto trouble = database_->trouble();
-  // What goes wrong here has been told by the statement that failed; a journal that cannot be rolled back is ignored
-  // by the next transaction all the same.
+  // What goes wrong here has been told by the statement that failed; a journal that cannot be
+  // rolled back is ignored by the next transaction all the same.
   static_cast<void>(database_->execute("ROLLBACK", "take back what was not committed"));
   database_->trouble_ = trouble;
 }

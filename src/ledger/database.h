@@ -1,4 +1,5 @@
-// SQLite in this project's terms: a connection, prepared statements, transactions, and errors that say what to do.
+// SQLite in this project's terms: a connection, prepared statements, transactions, and errors that
+// say what to do.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,15 @@ namespace bole::ledger {
 
 // The kinds of failure that are handled differently. The first line: a retry may mend it.
 enum class Trouble {
-  kNone, kFull, kBusy, kMemory, kCaller,
-  kReadOnly, kSync, kDevice, kCorrupt,
+  kNone,
+  kFull,
+  kBusy,
+  kMemory,
+  kCaller,
+  kReadOnly,
+  kSync,
+  kDevice,
+  kCorrupt,
 };
 [[nodiscard]] bool retryMayMend(Trouble trouble);
 
@@ -30,7 +38,8 @@ enum class Trouble {
 
 class Database;
 
-// A prepared statement. Bound text and blobs are borrowed: they must live until reset() (or the end of run()).
+// A prepared statement. Bound text and blobs are borrowed: they must live until reset() (or the end
+// of run()).
 class Statement {
  public:
   Statement() = default;
@@ -74,7 +83,8 @@ class Statement {
   int bindCode_ = 0;
 };
 
-// Resets a statement when the scope ends, so that no read transaction is left open by an early return.
+// Resets a statement when the scope ends, so that no read transaction is left open by an early
+// return.
 class ResetAtEnd {
  public:
   explicit ResetAtEnd(Statement& statement) : statement_(statement) {}
@@ -91,9 +101,9 @@ enum class Checkpoint { kPassive, kTruncate };
 
 class Database {
  public:
-  // The file must exist. Checks that it can be read and, for kReadWrite, written, before SQLite sees it. A database
-  // in WAL mode on a read-only medium is opened as immutable if it was closed cleanly.
-  // `vfs` names a registered SQLite VFS; empty is the system's.
+  // The file must exist. Checks that it can be read and, for kReadWrite, written, before SQLite
+  // sees it. A database in WAL mode on a read-only medium is opened as immutable if it was closed
+  // cleanly. `vfs` names a registered SQLite VFS; empty is the system's.
   [[nodiscard]] static Result<std::unique_ptr<Database>> open(const std::string& path,
                                                               Access access,
                                                               const std::string& vfs = "");
@@ -103,6 +113,8 @@ class Database {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] Result<void> execute(const char* sql, const char* purpose);
+  // Puts the file into WAL mode if it is not (a new one, a backup).
+  [[nodiscard]] Result<void> useWal();
   // `purpose` completes "cannot ..." and must be a literal.
   [[nodiscard]] Result<Statement> prepare(std::string_view sql, const char* purpose);
   // The one integer that a query gives; 0 for NULL or no row.
@@ -110,9 +122,13 @@ class Database {
 
   // Frames in the write-ahead log after the last commit.
   [[nodiscard]] int walFrames() const { return walFrames_; }
-  // True if everything in the log has reached the database file (and, for kTruncate, the log is empty). False if a
-  // reader is in the way; never waits for one.
+  // True if everything in the log has reached the database file (and, for kTruncate, the log is
+  // empty). False if a reader is in the way; never waits for one.
   [[nodiscard]] Result<bool> checkpoint(Checkpoint kind);
+
+  [[nodiscard]] bool insideTransaction() const;
+  // Rows that the last INSERT, UPDATE or DELETE changed.
+  [[nodiscard]] int changes() const;
 
   // What the last error of this connection was.
   [[nodiscard]] Trouble trouble() const { return trouble_; }
@@ -124,7 +140,6 @@ class Database {
   explicit Database(std::string path) : path_(std::move(path)) {}
   [[nodiscard]] Result<void> connect(const std::string& name, int flags, const char* vfs);
   [[nodiscard]] Result<void> setUp(Access access);
-  [[nodiscard]] bool insideTransaction() const;
   // The connection's last failure as an Error; remembers its kind.
   [[nodiscard]] Error lastError(const char* purpose);
   static int onCommit(void* self, sqlite3* handle, const char* name, int frames);
@@ -141,8 +156,7 @@ class Transaction {
  public:
   [[nodiscard]] static Result<Transaction> beginWrite(Database& database);
   [[nodiscard]] static Result<Transaction> beginRead(Database& database);
-  Transaction(Transaction&& other) noexcept
-      : database_(std::exchange(other.database_, nullptr)) {}
+  Transaction(Transaction&& other) noexcept : database_(std::exchange(other.database_, nullptr)) {}
   ~Transaction();
   [[nodiscard]] Result<void> commit();
 

@@ -1,5 +1,6 @@
-// Small files that must be complete or absent, and the descriptors behind them. No SQLite file is ever opened through
-// here while SQLite has it open: closing any descriptor of it would drop SQLite's POSIX locks.
+// Small files that must be complete or absent, and the descriptors behind them. No SQLite file is
+// ever opened through here while SQLite has it open: closing any descriptor of it would drop
+// SQLite's POSIX locks.
 #pragma once
 
 #include <sys/types.h>
@@ -43,7 +44,8 @@ class FileDescriptor {
 // The whole file; kInvalid if it is larger than `maximum`.
 [[nodiscard]] Result<std::string> readSmallFile(const std::string& path, std::size_t maximum);
 
-// Temporary name, fsync, rename, fsync of the directory: after it returns the file survives a power loss.
+// Temporary name, fsync, rename, fsync of the directory: after it returns the file survives a power
+// loss.
 [[nodiscard]] Result<void> writeFileDurably(const std::string& path, std::string_view content,
                                             mode_t mode);
 

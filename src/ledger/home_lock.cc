@@ -30,15 +30,15 @@ Result<HomeLock> HomeLock::take(const std::string& directory) {
   struct flock whole {};
   whole.l_type = F_WRLCK;
   whole.l_whence = SEEK_SET;
-  // An open-file-description lock: it does not vanish when some other descriptor of the file is closed.
+  // An open-file-description lock: it does not vanish when some other descriptor of the file is
+  // closed.
   if (::fcntl(file.get(), F_OFD_SETLK, &whole) != 0) {
     if (errno == EAGAIN || errno == EACCES) return fail(heldElsewhere(directory, file.get()));
     return fail(systemError(errno, "cannot lock", path));
   }
   // The number is for people. On a full disk it may not fit, and the lock holds all the same.
   const std::string self = fmt::format("{}\n", ::getpid());
-  if (::ftruncate(file.get(), 0) == 0 &&
-      ::pwrite(file.get(), self.data(), self.size(), 0) < 0) {
+  if (::ftruncate(file.get(), 0) == 0 && ::pwrite(file.get(), self.data(), self.size(), 0) < 0) {
     errno = 0;
   }
   return HomeLock(std::move(file));

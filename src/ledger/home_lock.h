@@ -1,6 +1,7 @@
-// One writer a home: a lock on HOME/ledger.lock, held for as long as the object lives. The kernel gives it back when the
-// process ends, however it ends. The file names the process that holds it; the lock, not the file, is what counts.
-// (SQLite's own exclusive locking would also shut out readers, fsck and the online backup.)
+// One writer a home: a lock on HOME/ledger.lock, held for as long as the object lives. The kernel
+// gives it back when the process ends, however it ends. The file names the process that holds it;
+// the lock, not the file, is what counts. (SQLite's own exclusive locking would also shut out
+// readers, fsck and the online backup.)
 #pragma once
 
 #include <string>

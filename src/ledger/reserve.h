@@ -1,7 +1,9 @@
-// Disk space kept back, in the file HOME/reserve, so that stops and exits can be recorded when the disk is full.
+// Disk space kept back, in the file HOME/reserve, so that stops and exits can be recorded when the
+// disk is full.
 //
-// It is given up by an urgent append only. While it is gone, ordinary appends are refused, or they would eat what was
-// freed for the urgent ones; it is made again as soon as there is room for it and some more.
+// It is given up by an urgent append only. While it is gone, ordinary appends are refused, or they
+// would eat what was freed for the urgent ones; it is made again as soon as there is room for it
+// and some more.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +25,8 @@ class Reserve {
 
   // Frees the space. The file is gone afterwards.
   [[nodiscard]] Result<void> giveUp();
-  // Makes the reserve if it is not there. kUnavailable if the disk has not room for it and a quarter more.
+  // Makes the reserve if it is not there. kUnavailable if the disk has not room for it and a
+  // quarter more.
   [[nodiscard]] Result<void> restore();
 
  private:

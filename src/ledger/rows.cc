@@ -24,7 +24,7 @@ Result<void> checkSnapshotRow(const Statement& row, Chain& chain, const KeyRing&
                       row.bytes(3))) {
     return fail(damagedAt(where, "its signature does not hold"));
   }
-  if (chain.plain(row.bytes(4)) != *stateHash) {
+  if (!row.isNull(4) && chain.plain(row.bytes(4)) != *stateHash) {
     return fail(damagedAt(where, "the stored state was changed"));
   }
   return {};
@@ -32,13 +32,23 @@ Result<void> checkSnapshotRow(const Statement& row, Chain& chain, const KeyRing&
 
 }  // namespace
 
-std::string eventName(std::uint64_t sequence) { return fmt::format("event {}", sequence); }
+std::string eventName(std::uint64_t sequence) {
+  return fmt::format("event {}", sequence);
+}
 
 Error damagedAt(std::string where, std::string what) {
   return makeError(ErrorCode::kCorrupt, std::move(what))
       .at(std::move(where))
-      .withHint("the record is not as it was written: keep the file for an inquiry and restore the "
-                "newest good backup with 'bole restore'");
+      .withHint(
+          "the record is not as it was written: keep the file for an inquiry and restore the "
+          "newest good backup with 'bole restore'");
+}
+
+Error unreadable(std::string where, Error error) {
+  if (error.code != ErrorCode::kCorrupt) return error;
+  error.what = fmt::format("cannot be read from {}: the file is damaged", error.where);
+  error.where = std::move(where);
+  return error;
 }
 
 Result<void> ChainReader::decode(const Statement& row) {
@@ -96,34 +106,105 @@ Result<std::optional<Hash>> storedHash(Database& database, std::uint64_t sequenc
   return hash;
 }
 
-Result<void> checkSide(Chain& chain, const SideRef& ref, const Statement& row, int saltColumn) {
+SideRow::SideRow(const Statement& row)
+    : id(row.natural(0)),
+      sequence(row.natural(1)),
+      erased(row.integer(2) != 0),
+      salt(row.bytes(3)),
+      value(row.bytes(4)) {}
+
+Result<void> checkSide(Chain& chain, const SideRef& ref, const SideRow& row) {
   const auto where = fmt::format("side value {}", ref.id.value);
-  const bool saltGone = row.isNull(saltColumn);
-  const bool valueGone = row.isNull(saltColumn + 1);
-  if (saltGone && valueGone) return {};
-  if (saltGone != valueGone) return fail(damagedAt(where, "it is half erased"));
-  const auto salt = row.bytes(saltColumn);
-  if (salt.size() != kSaltSize || chain.sideHash(salt, row.bytes(saltColumn + 1)) != ref.hash) {
+  if (row.erased) {
+    const auto isZero = [](std::string_view bytes) {
+      return bytes.find_first_not_of('\0') == std::string_view::npos;
+    };
+    if (isZero(row.salt) && isZero(row.value)) return {};
+    return fail(damagedAt(where, "it is half erased"));
+  }
+  if (row.salt.size() != kSaltSize || chain.sideHash(row.salt, row.value) != ref.hash) {
     return fail(damagedAt(where, "the value was changed"));
   }
   return {};
 }
 
-Result<std::optional<Snapshot>> loadNewestSnapshot(Database& database, Chain& chain,
-                                                   const KeyRing& ring) {
+Result<SegmentFacts> checkSegment(const Statement& row, const KeyRing& ring) {
+  SegmentFacts segment{row.natural(0), row.natural(1), {}};
+  const auto hash = hashFrom(row.bytes(2));
+  const auto key = ring.find(row.integer(3));
+  if (hash) segment.hash = *hash;
+  if (!hash || key == ring.end() ||
+      !signatureHolds(key->second, segmentMessage(segment), row.bytes(4))) {
+    return fail(damagedAt(fmt::format("segment {}-{}", segment.first, segment.last),
+                          "its signature does not hold"));
+  }
+  return segment;
+}
+
+namespace {
+
+Result<void> loadLastEvent(Database& database, Chain& chain, Tip& tip) {
+  const auto sql =
+      fmt::format("SELECT {} FROM events ORDER BY seq DESC LIMIT 1", ChainReader::kColumns);
+  BOLE_ASSIGN(auto last, database.prepare(sql, "read the last event"));
+  BOLE_ASSIGN(const bool row, last.step());
+  if (!row) return {};
+  const auto before = last.natural(0) - 1;
+  Hash hash{};
+  if (before > 0) {
+    BOLE_ASSIGN(const auto stored, storedHash(database, before));
+    if (!stored) return fail(damagedAt(eventName(before), "the event is missing"));
+    hash = *stored;
+  }
+  ChainReader reader(chain, before, hash);
+  BOLE_TRY(reader.accept(last));
+  tip.sequence = reader.sequence();
+  tip.time = reader.event().envelope.time;
+  tip.hash = reader.hash();
+  return {};
+}
+
+}  // namespace
+
+Result<Tip> loadTip(Database& database, Chain& chain, const KeyRing& ring) {
+  Tip tip;
+  BOLE_TRY(loadLastEvent(database, chain, tip));
+  BOLE_ASSIGN(const auto sealed,
+              database.integer("SELECT count(*) FROM segments", "count the segments"));
+  tip.segments = static_cast<std::uint64_t>(sealed) + 1;
+  const auto sql =
+      fmt::format("SELECT {} FROM segments ORDER BY first_seq DESC LIMIT 1", kSegmentColumns);
+  BOLE_ASSIGN(auto newest, database.prepare(sql, "read the newest segment"));
+  BOLE_ASSIGN(const bool row, newest.step());
+  if (!row) return tip;
+  BOLE_ASSIGN(const auto segment, checkSegment(newest, ring));
+  BOLE_ASSIGN(const auto stored, storedHash(database, segment.last));
+  if (!stored) return fail(damagedAt(eventName(segment.last), "the event is missing"));
+  if (*stored != segment.hash) {
+    return fail(damagedAt(eventName(segment.last), "its hash is not the one that was signed"));
+  }
+  tip.sealed = segment.last;
+  return tip;
+}
+
+Result<std::optional<ports::StoredSnapshot>> loadNewestSnapshot(Database& database, Chain& chain,
+                                                                const KeyRing& ring) {
   BOLE_ASSIGN(auto select,
               database.prepare(std::string(kSelectSnapshot) + "ORDER BY s.seq DESC LIMIT 1",
                                kReadSnapshot));
   BOLE_ASSIGN(const bool row, select.step());
-  if (!row) return std::optional<Snapshot>();
+  if (!row) return std::optional<ports::StoredSnapshot>();
   BOLE_TRY(checkSnapshotRow(select, chain, ring));
-  return Snapshot{select.natural(0), std::string(select.bytes(4))};
+  if (select.isNull(4)) {
+    return fail(damagedAt(fmt::format("snapshot {}", select.natural(0)), "its state is missing"));
+  }
+  return ports::StoredSnapshot{select.natural(0), std::string(select.bytes(4))};
 }
 
 Result<void> checkSnapshot(Database& database, Chain& chain, const KeyRing& ring,
                            std::uint64_t sequence) {
-  BOLE_ASSIGN(auto select, database.prepare(std::string(kSelectSnapshot) + "WHERE s.seq=?",
-                                            kReadSnapshot));
+  BOLE_ASSIGN(auto select,
+              database.prepare(std::string(kSelectSnapshot) + "WHERE s.seq=?", kReadSnapshot));
   BOLE_ASSIGN(const bool row, select.bind(1, sequence).step());
   if (!row) {
     return fail(damagedAt(fmt::format("snapshot {}", sequence),

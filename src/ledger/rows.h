@@ -17,6 +17,9 @@ namespace bole::ledger {
 [[nodiscard]] std::string eventName(std::uint64_t sequence);
 [[nodiscard]] Error damagedAt(std::string where, std::string what);
 
+// The error of a row that SQLite could not read, naming the record if the file is damaged.
+[[nodiscard]] Error unreadable(std::string where, Error error);
+
 // Reads events in order and holds each to the chain.
 class ChainReader {
  public:
@@ -51,18 +54,42 @@ class ChainReader {
 // The stored hash of an event; none if there is no such event.
 [[nodiscard]] Result<std::optional<Hash>> storedHash(Database& database, std::uint64_t sequence);
 
-// Holds a side value to the event's claim on it. Erased ones (both NULL) hold; kCorrupt otherwise.
-[[nodiscard]] Result<void> checkSide(Chain& chain, const SideRef& ref, const Statement& row,
-                                     int saltColumn);
-
-// The newest snapshot, checked against its signature, its state and the chain; none if there is none.
-struct Snapshot {
-  std::uint64_t sequence = 0;
-  std::string state;
+// A row of the side table, in the order of kColumns; views hold as long as the row.
+struct SideRow {
+  static constexpr std::string_view kColumns = "id, seq, erased, salt, value";
+  explicit SideRow(const Statement& row);
+  SideId id;
+  std::uint64_t sequence;  // of the event that claims it
+  bool erased;
+  std::string_view salt;
+  std::string_view value;
 };
-[[nodiscard]] Result<std::optional<Snapshot>> loadNewestSnapshot(Database& database, Chain& chain,
-                                                                 const KeyRing& ring);
-// As that, of the snapshot after `sequence`, without keeping the state. kCorrupt if there is none.
+// Holds a side value to the event's claim on it. Erased ones (all zero) hold; kCorrupt otherwise.
+[[nodiscard]] Result<void> checkSide(Chain& chain, const SideRef& ref, const SideRow& row);
+
+// A row of the segments table, in the order of kColumns, held to its signature.
+inline constexpr std::string_view kSegmentColumns = "first_seq, last_seq, hash, key, signature";
+[[nodiscard]] Result<SegmentFacts> checkSegment(const Statement& row, const KeyRing& ring);
+
+// Where the ledger ends.
+struct Tip {
+  std::uint64_t sequence = 0;
+  Timestamp time;
+  Hash hash{};
+  std::uint64_t segments = 1;  // the open one included
+  std::uint64_t sealed = 0;    // the last event of the newest sealed segment
+};
+// Reads the last event and the newest seal, and holds both to the chain: what an opening can check
+// in constant time.
+[[nodiscard]] Result<Tip> loadTip(Database& database, Chain& chain, const KeyRing& ring);
+
+// The newest snapshot, checked against its signature, its state and the chain; none if there is
+// none.
+[[nodiscard]] Result<std::optional<ports::StoredSnapshot>> loadNewestSnapshot(Database& database,
+                                                                              Chain& chain,
+                                                                              const KeyRing& ring);
+// As that, of the snapshot after `sequence`, without keeping the state, which an older snapshot may
+// have given up. kCorrupt if there is no such snapshot.
 [[nodiscard]] Result<void> checkSnapshot(Database& database, Chain& chain, const KeyRing& ring,
                                          std::uint64_t sequence);
 

@@ -8,8 +8,12 @@ namespace bole::ledger {
 
 namespace {
 
-// STRICT: a value of another type is damage that SQLite itself finds. body comes last, so that the small columns of
-// an event with a large body are read without it.
+// STRICT: a value of another type is damage that SQLite itself finds. body comes last, so that the
+// small columns of an event with a large body are read without it. side: rows are only ever added
+// at the end (pos ascends, whatever the ids do) and an erasure overwrites a row with one of the
+// same size. So SQLite never moves a value to another page, where balancing would leave a copy
+// behind. snapshots: only the newest few keep their state; the others keep its hash and the
+// signature.
 constexpr const char* kTables = R"sql(
 CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL, key INTEGER NOT NULL,
   signature BLOB NOT NULL) STRICT, WITHOUT ROWID;
@@ -19,14 +23,16 @@ CREATE TABLE events(seq INTEGER PRIMARY KEY, time INTEGER NOT NULL, kind TEXT NO
   version INTEGER NOT NULL, actor INTEGER NOT NULL, project INTEGER NOT NULL,
   request_id TEXT NOT NULL, source TEXT NOT NULL, side_refs BLOB NOT NULL, hash BLOB NOT NULL,
   body TEXT NOT NULL) STRICT;
-CREATE TABLE side(id INTEGER PRIMARY KEY, seq INTEGER NOT NULL, salt BLOB, value BLOB) STRICT;
+CREATE TABLE side(pos INTEGER PRIMARY KEY, id INTEGER NOT NULL, seq INTEGER NOT NULL,
+  erased INTEGER NOT NULL, salt BLOB NOT NULL, value BLOB NOT NULL) STRICT;
+CREATE UNIQUE INDEX side_id ON side(id);
 CREATE TABLE segments(first_seq INTEGER PRIMARY KEY, last_seq INTEGER NOT NULL,
   hash BLOB NOT NULL, key INTEGER NOT NULL, signature BLOB NOT NULL) STRICT;
 CREATE TABLE snapshots(seq INTEGER PRIMARY KEY, sha256 BLOB NOT NULL, key INTEGER NOT NULL,
-  signature BLOB NOT NULL, state BLOB NOT NULL) STRICT;
+  signature BLOB NOT NULL, state BLOB) STRICT;
 )sql";
 constexpr std::string_view kNames =
-    "table events,table keys,table meta,table segments,table side,table snapshots";
+    "index side_id,table events,table keys,table meta,table segments,table side,table snapshots";
 
 Error otherProgram(const std::string& path) {
   return makeError(ErrorCode::kRefused, "this is another program's database, not a Bole ledger")
@@ -66,9 +72,11 @@ Result<void> checkIdentity(Database& database) {
   if (version < 1) {
     return fail(damaged(database, fmt::format("storage version {} does not exist", version)));
   }
-  BOLE_ASSIGN(auto names, database.prepare("SELECT group_concat(object) FROM (SELECT type || ' ' "
-                                           "|| name AS object FROM sqlite_schema ORDER BY 1)",
-                                           "read the ledger's tables"));
+  BOLE_ASSIGN(auto names,
+              database.prepare(
+                  "SELECT group_concat(object) FROM (SELECT type || ' ' "
+                  "|| name AS object FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY 1)",
+                  "read the ledger's tables"));
   BOLE_ASSIGN(const bool row, names.step());
   if (!row || (version == kStorageVersion && names.bytes(0) != kNames)) {
     auto error = damaged(database, "the ledger has not the tables that it should have");
@@ -81,8 +89,8 @@ Result<void> checkIdentity(Database& database) {
 
 Result<void> createTables(Database& database) {
   BOLE_TRY(database.execute(kTables, "make the ledger's tables"));
-  const auto marks = fmt::format("PRAGMA application_id={}; PRAGMA user_version={}",
-                                 kApplicationId, kStorageVersion);
+  const auto marks = fmt::format("PRAGMA application_id={}; PRAGMA user_version={}", kApplicationId,
+                                 kStorageVersion);
   return database.execute(marks.c_str(), "mark the ledger as Bole's");
 }
 
@@ -100,7 +108,9 @@ Result<void> migrate(Database& database, std::span<const Migration> steps, std::
   return {};
 }
 
-std::span<const Migration> migrations() { return {}; }  // version 1 is the first
+std::span<const Migration> migrations() {
+  return {};
+}  // version 1 is the first
 
 Result<KeyRing> loadKeyRing(Database& database) {
   BOLE_ASSIGN(auto rows, database.prepare("SELECT id, public, first_seq, signature FROM keys "
@@ -132,8 +142,7 @@ Result<std::int64_t> addKey(Database& database, const SigningKey& key,
   BOLE_ASSIGN(const auto newest, database.integer("SELECT max(id) FROM keys", kPurpose));
   const auto id = newest + 1;
   const auto& bytes = key.publicKey();
-  const auto signature =
-      key.sign(keyMessage(static_cast<std::uint64_t>(id), firstSequence, bytes));
+  const auto signature = key.sign(keyMessage(static_cast<std::uint64_t>(id), firstSequence, bytes));
   BOLE_ASSIGN(auto insert, database.prepare("INSERT INTO keys VALUES(?,?,?,?)", kPurpose));
   insert.bind(1, id).bindBlob(2, {bytes.data(), bytes.size()}).bind(3, firstSequence);
   BOLE_TRY(insert.bindBlob(4, view(signature)).run());
@@ -147,7 +156,8 @@ Result<std::int64_t> loadFact(Database& database, const KeyRing& ring, const std
   if (!row) return fail(damaged(database, fmt::format("the fact '{}' is missing", name)));
   const auto key = ring.find(select.integer(1));
   const auto value = select.integer(0);
-  if (key == ring.end() || !signatureHolds(key->second, factMessage(name, value), select.bytes(2))) {
+  if (key == ring.end() ||
+      !signatureHolds(key->second, factMessage(name, value), select.bytes(2))) {
     return fail(damaged(database, fmt::format("the fact '{}' was changed", name)));
   }
   return value;

@@ -35,9 +35,9 @@ Result<std::array<unsigned char, 32>> readKeyLine(const std::string& path, std::
   const bool named = text.compare(0, word.size(), word) == 0;
   const char* digits = named ? text.c_str() + word.size() : "";
   const char* end = digits;
-  const int bad = sodium_hex2bin(bytes.data(), bytes.size(), digits, text.size() - (named ? word.size() : text.size()),
-                                 nullptr, &size,
-                                 &end);
+  const int bad =
+      sodium_hex2bin(bytes.data(), bytes.size(), digits,
+                     text.size() - (named ? word.size() : text.size()), nullptr, &size, &end);
   const bool whole = named && bad == 0 && size == bytes.size() && std::string_view(end) == "\n";
   sodium_memzero(text.data(), text.size());
   if (whole) return bytes;
@@ -57,7 +57,9 @@ SigningKey::SigningKey(const std::array<unsigned char, 32>& seed) {
   std::copy(key.begin(), key.end(), public_.begin());
 }
 
-SigningKey::~SigningKey() { sodium_memzero(secret_.data(), secret_.size()); }
+SigningKey::~SigningKey() {
+  sodium_memzero(secret_.data(), secret_.size());
+}
 
 SigningKey SigningKey::make(Rng& random) {
   std::array<unsigned char, 32> seed{};

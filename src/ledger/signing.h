@@ -1,6 +1,7 @@
-// Ed25519: the key of a home, the signatures of segments, snapshots, keys and facts, and the ring of all public keys that
-// ever signed in a ledger. HOME/ledger.key (mode 0600) is the secret, HOME/ledger.pub its public half for people to keep
-// elsewhere: with it they can tell that a ledger was signed by this home and by no one else.
+// Ed25519: the key of a home, the signatures of segments, snapshots, keys and facts, and the ring
+// of all public keys that ever signed in a ledger. HOME/ledger.key (mode 0600) is the secret,
+// HOME/ledger.pub its public half for people to keep elsewhere: with it they can tell that a ledger
+// was signed by this home and by no one else.
 #pragma once
 
 #include <array>
@@ -24,7 +25,6 @@ using Signature = std::array<char, kSignatureSize>;
 [[nodiscard]] inline std::string_view view(const Signature& signature) {
   return {signature.data(), signature.size()};
 }
-
 
 class SigningKey {
  public:

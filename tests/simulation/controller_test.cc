@@ -1,0 +1,270 @@
+// The controller's behaviour, one promise a test.
+#include "controller/controller.h"
+
+#include <gtest/gtest.h>
+
+#include "codec/codec.h"
+#include "support/memory_ledger.h"
+#include "support/scripted_engine.h"
+#include "support/virtual_clock.h"
+#include "support/worlds.h"
+
+namespace bole::test {
+namespace {
+
+using controller::Controller;
+using model::AttemptOutcome;
+using model::JobState;
+
+class ControllerTest : public ::testing::Test {
+ protected:
+  void SetUp() override { boot({node("a", 4)}); }
+
+  void boot(std::vector<model::Node> nodes) {
+    auto opened = Controller::open(options_, ledger_, engine_, clock_);
+    ASSERT_TRUE(opened) << opened.error().message();
+    controller_ = std::move(*opened);
+    engine_.open([this](ports::EngineReport report) { reports_.push_back(std::move(report)); });
+    ASSERT_TRUE(controller_->start(std::move(nodes)));
+    deliver();
+  }
+
+  void deliver() {
+    std::vector<controller::Message> batch{controller::Tick{}};
+    for (auto& report : reports_) batch.push_back(std::move(report));
+    reports_.clear();
+    controller_->process(std::move(batch));
+  }
+
+  Result<model::SubmitAnswer> submit(model::JobSpec spec, const std::string& requestId = "") {
+    Result<model::SubmitAnswer> out = fail(ErrorCode::kInternal, "no answer");
+    controller::SubmitJobs message;
+    message.caller = {"ana", "api", requestId};
+    message.jobs = {std::move(spec)};
+    message.reply = [&](Result<model::SubmitAnswer> answer) { out = std::move(answer); };
+    std::vector<controller::Message> batch;
+    batch.push_back(std::move(message));
+    controller_->process(std::move(batch));
+    return out;
+  }
+
+  Result<void> stop(JobId id) {
+    Result<void> out = fail(ErrorCode::kInternal, "no answer");
+    controller::StopJob message;
+    message.caller.user = "ana";
+    message.job = id;
+    message.reply = [&](Result<void> answer) { out = std::move(answer); };
+    std::vector<controller::Message> batch;
+    batch.push_back(std::move(message));
+    controller_->process(std::move(batch));
+    return out;
+  }
+
+  const model::JobRecord& record(std::uint64_t id) const {
+    return *controller_->state().tables().jobs.find(JobId(id));
+  }
+
+  void finish(std::uint64_t job, AttemptOutcome outcome, std::int32_t code = 0) {
+    ports::AttemptFinished end;
+    end.outcome = outcome;
+    end.stop = engine_.attempts().at(record(job).attempt).stopReason;
+    if (outcome == AttemptOutcome::kFailed) {
+      end.firstFailed = 0;
+      end.ranks = {{0, true, code << 8}};
+    }
+    engine_.finish(record(job).attempt, end);
+    deliver();
+  }
+
+  controller::ControllerOptions options_;
+  VirtualClock clock_;
+  MemoryLedger ledger_;
+  ScriptedEngine engine_;
+  std::unique_ptr<Controller> controller_;
+  std::vector<ports::EngineReport> reports_;
+};
+
+TEST_F(ControllerTest, AJobThatFitsStartsAtOnceAndEndsWithItsAttempt) {
+  ASSERT_TRUE(submit(job(4, 1)));
+  EXPECT_EQ(record(1).state, JobState::kStarting);
+  engine_.run(record(1).attempt);
+  deliver();
+  EXPECT_EQ(record(1).state, JobState::kRunning);
+  clock_.advance(seconds(10));
+  finish(1, AttemptOutcome::kCompleted);
+  EXPECT_EQ(record(1).state, JobState::kSucceeded);
+  EXPECT_EQ(record(1).milliGpuMicros, 4 * 1000 * seconds(10).value);
+  EXPECT_TRUE(engine_.attempts().empty()) << "the engine may forget it";
+}
+
+TEST_F(ControllerTest, AGangWaitsForAllOfItsGpusAndSaysSo) {
+  ASSERT_TRUE(submit(job(3, 1)));
+  ASSERT_TRUE(submit(job(2, 1)));
+  ASSERT_EQ(record(2).state, JobState::kQueued);
+  const auto* reasons = controller_->snapshot()->waiting.find(JobId(2));
+  ASSERT_TRUE(reasons);
+  EXPECT_EQ(scheduler::explain(*reasons), "waits for 2 GPUs: 1 free now");
+  finish(1, AttemptOutcome::kCompleted);
+  EXPECT_EQ(record(2).state, JobState::kStarting);
+}
+
+TEST_F(ControllerTest, WhatCanNeverRunIsRefusedAndLeavesNoTrace) {
+  const auto before = ledger_.events().size();
+  const auto answer = submit(job(1, 5));
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ErrorCode::kRefused);
+  EXPECT_NE(answer.error().message().find("needs 5"), std::string::npos) << answer.error().message();
+  EXPECT_EQ(ledger_.events().size(), before);
+}
+
+TEST_F(ControllerTest, TheSameRequestTwiceIsOneJobAlsoAfterARestart) {
+  const auto first = submit(job(1, 1), "abc");
+  const auto second = submit(job(1, 1), "abc");
+  ASSERT_TRUE(first && second);
+  EXPECT_FALSE(first->jobs[0].existed);
+  EXPECT_TRUE(second->jobs[0].existed);
+  boot({node("a", 4)});
+  const auto third = submit(job(1, 1), "abc");
+  ASSERT_TRUE(third);
+  EXPECT_TRUE(third->jobs[0].existed);
+  EXPECT_EQ(third->jobs[0].id, first->jobs[0].id);
+}
+
+TEST_F(ControllerTest, CapacityReturnsOnlyWhenTheEngineConfirmsTheExit) {
+  ASSERT_TRUE(submit(job(4, 1)));
+  ASSERT_TRUE(submit(job(1, 1)));
+  ASSERT_TRUE(stop(JobId(1)));
+  EXPECT_EQ(record(1).state, JobState::kStopping);
+  EXPECT_EQ(record(2).state, JobState::kQueued);
+  EXPECT_TRUE(engine_.attempts().at(record(1).attempt).stopAsked);
+  finish(1, AttemptOutcome::kStopped);
+  EXPECT_EQ(record(1).state, JobState::kCancelled);
+  EXPECT_EQ(record(2).state, JobState::kStarting);
+}
+
+TEST_F(ControllerTest, StoppingAnEndedJobSaysHowItEnded) {
+  ASSERT_TRUE(submit(job(1, 1)));
+  finish(1, AttemptOutcome::kCompleted);
+  const auto done = stop(JobId(1));
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, ErrorCode::kConflict);
+  EXPECT_NE(done.error().message().find("SUCCEEDED"), std::string::npos);
+  EXPECT_EQ(stop(JobId(77)).error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(ControllerTest, RetriesBackOffDoublingAndThenTheJobFailsWithItsCode) {
+  auto spec = job(1, 1);
+  spec.shape.restart = {model::RestartKind::kOnFailure, 2, seconds(10), minutes(10)};
+  ASSERT_TRUE(submit(spec));
+  finish(1, AttemptOutcome::kFailed, 3);
+  EXPECT_EQ(record(1).state, JobState::kQueued);
+  clock_.advance(seconds(9));
+  deliver();
+  EXPECT_EQ(record(1).state, JobState::kQueued) << "10 s of back-off";
+  EXPECT_EQ(controller_->untilNextTick(), seconds(1));
+  clock_.advance(seconds(1));
+  deliver();
+  EXPECT_EQ(record(1).state, JobState::kStarting);
+  finish(1, AttemptOutcome::kFailed, 3);
+  clock_.advance(seconds(20));
+  deliver();
+  finish(1, AttemptOutcome::kFailed, 3);
+  EXPECT_EQ(record(1).state, JobState::kFailed);
+  EXPECT_EQ(record(1).attempts, 3u);
+  EXPECT_EQ(record(1).failure->status, 3 << 8);
+}
+
+TEST_F(ControllerTest, VolcanoRulesDecideByExitCode) {
+  auto spec = job(1, 1);
+  spec.shape.restart.maxRetries = 3;
+  spec.shape.restart.backoff = seconds(0);
+  spec.shape.rules = {{-1, model::PolicyEvent::kPodFailed, 0, model::PolicyAction::kRestartJob, {}},
+                      {-1, model::PolicyEvent::kExitCode, 9, model::PolicyAction::kAbortJob, {}}};
+  ASSERT_TRUE(submit(spec));
+  finish(1, AttemptOutcome::kFailed, 1);
+  EXPECT_EQ(record(1).state, JobState::kStarting) << "restarted";
+  finish(1, AttemptOutcome::kFailed, 9);
+  EXPECT_EQ(record(1).state, JobState::kFailed) << "the rule for code 9 says abort";
+}
+
+TEST_F(ControllerTest, AFullDiskRefusesNewJobsAndStopsOldOnes) {
+  ASSERT_TRUE(submit(job(1, 1)));
+  ledger_.setDisk(MemoryLedger::Disk::kFull);
+  const auto refused = submit(job(1, 1));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+  EXPECT_FALSE(controller_->snapshot()->writable);
+  ASSERT_TRUE(stop(JobId(1)));
+  finish(1, AttemptOutcome::kStopped);
+  EXPECT_EQ(record(1).state, JobState::kCancelled) << "recorded with the reserve";
+  ledger_.setDisk(MemoryLedger::Disk::kFine);
+  clock_.advance(seconds(2));
+  EXPECT_TRUE(submit(job(1, 1)));
+  EXPECT_TRUE(controller_->snapshot()->writable);
+}
+
+TEST_F(ControllerTest, ADeadDiskStillStopsAndRecordsTheEndOnceItLives) {
+  ASSERT_TRUE(submit(job(1, 1)));
+  const auto attempt = record(1).attempt;
+  ledger_.setDisk(MemoryLedger::Disk::kDead);
+  ASSERT_TRUE(stop(JobId(1)));
+  EXPECT_TRUE(engine_.attempts().at(attempt).stopAsked);
+  finish(1, AttemptOutcome::kStopped);
+  EXPECT_EQ(record(1).state, JobState::kStarting) << "not recorded, so not shown";
+  EXPECT_GE(controller_->untilNextTick(), Duration(0));
+  ledger_.setDisk(MemoryLedger::Disk::kFine);
+  clock_.advance(seconds(5));
+  deliver();
+  EXPECT_TRUE(model::isTerminal(record(1).state));
+}
+
+TEST_F(ControllerTest, AClockThatLeapsCostsNobodyGpuTime) {
+  ASSERT_TRUE(submit(job(1, 1)));
+  clock_.advance(seconds(5));
+  deliver();
+  clock_.jump(hours(10'000));
+  clock_.advance(seconds(5));
+  deliver();
+  clock_.suspend(hours(1));
+  clock_.advance(seconds(5));
+  finish(1, AttemptOutcome::kCompleted);
+  EXPECT_EQ(record(1).milliGpuMicros, 1000 * seconds(15).value);
+}
+
+TEST_F(ControllerTest, AClockSetBackNeverTurnsLedgerTimeBack) {
+  ASSERT_TRUE(submit(job(1, 1)));
+  clock_.jump(hours(-5));
+  clock_.advance(seconds(5));
+  finish(1, AttemptOutcome::kCompleted);
+  EXPECT_EQ(record(1).milliGpuMicros, 1000 * seconds(5).value);
+}
+
+TEST_F(ControllerTest, ALostNodeStartsNothingMore) {
+  boot({node("b", 2)});
+  ASSERT_TRUE(submit(job(2, 1)));
+  const auto& attempt = *controller_->state().tables().attempts.find(record(1).attempt);
+  EXPECT_EQ(controller_->state().tables().nodes.find(attempt.ranks[0].node)->node->name, "b");
+  EXPECT_FALSE(submit(job(4, 1))) << "node a is gone";
+}
+
+TEST_F(ControllerTest, OldFinishedJobsAreForgottenButStayInTheLedger) {
+  options_.keepFinishedJobs = 2;
+  boot({node("a", 4)});
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    ASSERT_TRUE(submit(job(1, 1)));
+    finish(i, AttemptOutcome::kCompleted);
+  }
+  EXPECT_EQ(controller_->state().tables().jobs.size(), 2u);
+  EXPECT_EQ(controller_->state().tables().jobs.find(JobId(1)), nullptr);
+  auto brief = job(1, 1);
+  brief.shape.ttlAfterFinished = seconds(30);
+  ASSERT_TRUE(submit(brief));
+  finish(5, AttemptOutcome::kCompleted);
+  EXPECT_EQ(controller_->untilNextTick(), seconds(30));
+  clock_.advance(seconds(30));
+  deliver();
+  EXPECT_EQ(controller_->state().tables().jobs.find(JobId(5)), nullptr);
+}
+
+}  // namespace
+}  // namespace bole::test

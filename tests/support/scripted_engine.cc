@@ -1,0 +1,101 @@
+#include "support/scripted_engine.h"
+
+#include <fmt/format.h>
+
+namespace bole::test {
+namespace {
+
+// A GPU that both attempts hold, as text; empty: none.
+std::string common(const ports::AttemptOrder& a, const ports::AttemptOrder& b) {
+  for (std::size_t i = 0; i < a.ranks.size(); ++i) {
+    for (std::size_t j = 0; j < b.ranks.size(); ++j) {
+      if (a.nodes[i]->name != b.nodes[j]->name) continue;
+      for (const auto gpu : a.ranks[i].gpus) {
+        for (const auto other : b.ranks[j].gpus) {
+          if (gpu == other) return fmt::format("GPU {} of {}", gpu, a.nodes[i]->name);
+        }
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+void ScriptedEngine::start(ports::AttemptOrder order) {
+  if (deaf_) return;
+  const auto id = order.attempt;
+  if (forgotten_.contains(id)) {
+    faults_.push_back(fmt::format("attempt {} started after it was forgotten", id.value));
+    return;
+  }
+  if (attempts_.contains(id)) return;  // the claim: started once
+  for (const auto& [other, attempt] : attempts_) {
+    if (!attempt.alive) continue;
+    if (const auto gpu = common(order, attempt.order); !gpu.empty()) {
+      faults_.push_back(fmt::format("{} given to attempts {} and {}", gpu, other.value, id.value));
+    }
+  }
+  auto& attempt = attempts_[id];
+  attempt.order = std::move(order);
+  ++attempt.starts;
+}
+
+void ScriptedEngine::adopt(ports::AttemptOrder order) {
+  if (deaf_) return;
+  const auto found = attempts_.find(order.attempt);
+  if (found == attempts_.end()) {
+    start(std::move(order));
+  } else if (!found->second.alive) {
+    report(found->second.end);
+  } else if (found->second.running) {
+    report(ports::AttemptRunning{order.attempt});
+  }
+}
+
+void ScriptedEngine::stop(AttemptId id, model::StopReason reason, Duration) {
+  if (deaf_) return;
+  const auto found = attempts_.find(id);
+  if (found == attempts_.end()) {
+    faults_.push_back(fmt::format("attempt {} stopped and never started", id.value));
+    return;
+  }
+  if (!found->second.alive) {
+    report(found->second.end);
+    return;
+  }
+  if (!found->second.stopAsked) found->second.stopReason = reason;
+  found->second.stopAsked = true;
+}
+
+void ScriptedEngine::forget(AttemptId id) {
+  if (deaf_) return;
+  const auto found = attempts_.find(id);
+  if (found == attempts_.end()) return;
+  if (found->second.alive) faults_.push_back(fmt::format("attempt {} forgotten alive", id.value));
+  attempts_.erase(found);
+  forgotten_.insert(id);
+}
+
+void ScriptedEngine::run(AttemptId id) {
+  attempts_.at(id).running = true;
+  report(ports::AttemptRunning{id});
+}
+
+void ScriptedEngine::finish(AttemptId id, ports::AttemptFinished end) {
+  auto& attempt = attempts_.at(id);
+  end.attempt = id;
+  attempt.alive = false;
+  attempt.end = end;
+  report(std::move(end));
+}
+
+std::vector<AttemptId> ScriptedEngine::alive() const {
+  std::vector<AttemptId> ids;
+  for (const auto& [id, attempt] : attempts_) {
+    if (attempt.alive) ids.push_back(id);
+  }
+  return ids;
+}
+
+}  // namespace bole::test

@@ -1,0 +1,55 @@
+// An engine whose attempts do what the test says. It stands for the world outside the server: it outlives controllers,
+// and it checks for itself that nothing is started twice and no GPU is given to two attempts at once.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ports/engine.h"
+
+namespace bole::test {
+
+class ScriptedEngine final : public ports::Engine {
+ public:
+  struct Attempt {
+    ports::AttemptOrder order;
+    bool running = false;  // AttemptRunning was reported
+    bool stopAsked = false;
+    model::StopReason stopReason = model::StopReason::kNone;
+    bool alive = true;
+    ports::AttemptFinished end;  // once not alive
+    int starts = 0;
+  };
+
+  // While deaf, calls are lost, as those of a server that dies before it makes them.
+  void setDeaf(bool deaf) { deaf_ = deaf; }
+
+  void open(std::function<void(ports::EngineReport)> report) override { report_ = std::move(report); }
+  void start(ports::AttemptOrder order) override;
+  void stop(AttemptId attempt, model::StopReason reason, Duration grace) override;
+  void adopt(ports::AttemptOrder order) override;
+  void forget(AttemptId attempt) override;
+
+  void run(AttemptId attempt);                              // reports it as running
+  void finish(AttemptId attempt, ports::AttemptFinished end);  // its processes are gone; reports the end
+
+  [[nodiscard]] const std::map<AttemptId, Attempt>& attempts() const { return attempts_; }
+  [[nodiscard]] std::vector<AttemptId> alive() const;
+  // What went wrong in the world, one line each. Empty: nothing.
+  [[nodiscard]] const std::vector<std::string>& faults() const { return faults_; }
+
+ private:
+  void report(ports::EngineReport message) {
+    if (report_) report_(std::move(message));
+  }
+
+  std::function<void(ports::EngineReport)> report_;
+  std::map<AttemptId, Attempt> attempts_;
+  std::set<AttemptId> forgotten_;
+  std::vector<std::string> faults_;
+  bool deaf_ = false;
+};
+
+}  // namespace bole::test

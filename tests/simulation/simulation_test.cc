@@ -100,7 +100,7 @@ class World {
     controller::SubmitJobs message;
     message.caller.user = pick(2) ? "ana" : "bo";
     message.project = pick(2) ? "vision" : "default";
-    if (pick(3) == 0) message.caller.requestId = "r" + std::to_string(pick(1000));
+    if (pick(3) == 0) message.caller.requestId = "r" + std::to_string(pick(30));
     auto spec = job(static_cast<std::uint32_t>(1 + pick(4)), static_cast<std::uint32_t>(pick(3)));
     spec.shape.priority = static_cast<std::int32_t>(pick(3));
     if (pick(3) == 0) spec.shape.tasks[0].gpus.models = {pick(2) ? "T4" : "A100"};
@@ -109,9 +109,12 @@ class World {
       spec.shape.restart.maxRetries = static_cast<std::uint32_t>(pick(4));
     }
     message.jobs.push_back(spec);
-    message.reply = [this](Result<model::SubmitAnswer> answer) {
+    message.reply = [this, request = message.caller.requestId](Result<model::SubmitAnswer> answer) {
       if (!answer) return;
-      for (const auto& submitted : answer->jobs) accepted_.insert(submitted.id);
+      for (const auto& submitted : answer->jobs) {
+        accepted_.insert(submitted.id);
+        if (submitted.existed) EXPECT_EQ(requestOf(submitted.id), request);
+      }
     };
     mailbox_.push_back(std::move(message));
   }
@@ -127,6 +130,12 @@ class World {
       if (done) stopped_.insert(id);
     };
     mailbox_.push_back(std::move(message));
+  }
+
+  std::string requestOf(JobId id) {
+    const auto snapshot = controller_->snapshot();
+    const auto* record = snapshot->tables.jobs.find(id);
+    return record ? snapshot->text(*record)->requestId : "no such job";
   }
 
   std::optional<AttemptId> anyAlive() {

@@ -113,7 +113,7 @@ class World {
       if (!answer) return;
       for (const auto& submitted : answer->jobs) {
         accepted_.insert(submitted.id);
-        if (submitted.existed) EXPECT_EQ(requestOf(submitted.id), request);
+        if (submitted.existed) { EXPECT_EQ(requestOf(submitted.id), request); }
       }
     };
     mailbox_.push_back(std::move(message));

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "ledger/files.h"
@@ -340,6 +341,26 @@ Result<void> Database::useWal() {
                   .foundValue(row ? std::string(mode.bytes(0)) : "nothing")
                   .withHint("the home must lie on a local file system that supports shared "
                             "memory files (not NFS)"));
+}
+
+Result<void> Database::copyTo(const std::string& target) {
+  constexpr const char* kPurpose = "copy the ledger";
+  BOLE_ASSIGN(const auto copy, open(target, Access::kReadWrite));
+  auto* backup = sqlite3_backup_init(copy->handle_, "main", handle_, "main");
+  if (backup == nullptr) return fail(copy->lastError(kPurpose));
+  const int stepped = sqlite3_backup_step(backup, -1);
+  const int finished = sqlite3_backup_finish(backup);
+  const int code = stepped == SQLITE_DONE ? finished : stepped;
+  if (code != SQLITE_OK) {
+    // A full disk is the copy's; a damaged page may be either's.
+    const int systemErrno = std::max(sqlite3_system_errno(copy->handle_), 0);
+    return fail(describe(code, (code & 0xff) == SQLITE_IOERR ? systemErrno : 0, kPurpose, target,
+                         sqlite3_errstr(code)));
+  }
+  BOLE_ASSIGN(auto mode, copy->prepare("PRAGMA journal_mode=DELETE", kPurpose));
+  BOLE_ASSIGN(const bool row, mode.step());
+  if (row && mode.bytes(0) == "delete") return {};
+  return fail(makeError(ErrorCode::kInternal, "the copy keeps a write-ahead log").at(target));
 }
 
 int Database::changes() const {

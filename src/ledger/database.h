@@ -130,6 +130,10 @@ class Database {
   // Rows that the last INSERT, UPDATE or DELETE changed.
   [[nodiscard]] int changes() const;
 
+  // Makes `target`, an empty file, a copy of this database as one read transaction sees it: a
+  // single file without a write-ahead log, flushed.
+  [[nodiscard]] Result<void> copyTo(const std::string& target);
+
   // What the last error of this connection was.
   [[nodiscard]] Trouble trouble() const { return trouble_; }
   void forgetTrouble() { trouble_ = Trouble::kNone; }

@@ -142,21 +142,23 @@ class Opening {
     return true;
   }
 
+  // The home's key must be the newest that the ledger lists.
   Result<void> enterKey(bool made) {
-    for (const auto& [id, key] : home_.ring) {
-      if (key == home_.key->publicKey()) home_.keyId = id;
+    const auto& [newest, listed] = *home_.ring.rbegin();
+    if (listed.key == home_.key->publicKey()) {
+      home_.keyId = newest;
+      return {};
     }
-    if (home_.keyId != 0) return {};
     BOLE_ASSIGN(const auto last, home_.database->integer("SELECT max(seq) FROM events",
                                                          "read the last event's number"));
-    BOLE_ASSIGN(home_.keyId,
-                addKey(*home_.database, *home_.key, static_cast<std::uint64_t>(last) + 1));
-    home_.ring.emplace(home_.keyId, home_.key->publicKey());
+    const auto first = static_cast<std::uint64_t>(last) + 1;
+    BOLE_ASSIGN(home_.keyId, addKey(*home_.database, *home_.key, first));
+    home_.ring.emplace(home_.keyId, ListedKey{home_.key->publicKey(), first});
     home_.notices.push_back(fmt::format(
         "{} From event {} on the ledger is signed with key {}; older signatures stay valid.",
         made ? "The key that signed this ledger is not in this home: a new one was made."
-             : "The key of this home never signed this ledger before.",
-        last + 1, home_.keyId));
+             : "The key of this home is not the one that signed this ledger last.",
+        first, home_.keyId));
     return {};
   }
 

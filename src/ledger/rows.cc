@@ -18,10 +18,8 @@ Result<void> checkSnapshotRow(const Statement& row, Chain& chain, const KeyRing&
   const auto stateHash = hashFrom(row.bytes(1));
   const auto chainHash = hashFrom(row.bytes(5));
   if (!chainHash) return fail(damagedAt(where, "there is no event of that number"));
-  const auto key = ring.find(row.integer(2));
-  if (!stateHash || key == ring.end() ||
-      !signatureHolds(key->second, snapshotMessage(sequence, *chainHash, *stateHash),
-                      row.bytes(3))) {
+  if (!stateHash || !ringVouches(ring, row.integer(2), sequence,
+                                 snapshotMessage(sequence, *chainHash, *stateHash), row.bytes(3))) {
     return fail(damagedAt(where, "its signature does not hold"));
   }
   if (!row.isNull(4) && chain.plain(row.bytes(4)) != *stateHash) {
@@ -131,10 +129,9 @@ Result<void> checkSide(Chain& chain, const SideRef& ref, const SideRow& row) {
 Result<SegmentFacts> checkSegment(const Statement& row, const KeyRing& ring) {
   SegmentFacts segment{row.natural(0), row.natural(1), {}};
   const auto hash = hashFrom(row.bytes(2));
-  const auto key = ring.find(row.integer(3));
   if (hash) segment.hash = *hash;
-  if (!hash || key == ring.end() ||
-      !signatureHolds(key->second, segmentMessage(segment), row.bytes(4))) {
+  if (!hash ||
+      !ringVouches(ring, row.integer(3), segment.last, segmentMessage(segment), row.bytes(4))) {
     return fail(damagedAt(fmt::format("segment {}-{}", segment.first, segment.last),
                           "its signature does not hold"));
   }

@@ -120,17 +120,20 @@ Result<KeyRing> loadKeyRing(Database& database) {
   while (true) {
     BOLE_ASSIGN(const bool row, rows.step());
     if (!row) break;
-    PublicKey key{};
+    ListedKey listed;
+    listed.firstSequence = rows.natural(2);
     const auto bytes = rows.bytes(1);
     const auto id = static_cast<std::int64_t>(ring.size()) + 1;
-    bool holds = rows.integer(0) == id && bytes.size() == key.size();
+    const auto earliest = ring.empty() ? 1 : ring.rbegin()->second.firstSequence;
+    bool holds =
+        rows.integer(0) == id && bytes.size() == kPublicKeySize && listed.firstSequence >= earliest;
     if (holds) {
-      std::copy(bytes.begin(), bytes.end(), key.begin());
-      const auto message = keyMessage(rows.natural(0), rows.natural(2), key);
-      holds = signatureHolds(key, message, rows.bytes(3));
+      std::copy(bytes.begin(), bytes.end(), listed.key.begin());
+      const auto message = keyMessage(rows.natural(0), listed.firstSequence, listed.key);
+      holds = signatureHolds(listed.key, message, rows.bytes(3));
     }
     if (!holds) return fail(damaged(database, fmt::format("key {}: the entry was changed", id)));
-    ring.emplace(id, key);
+    ring.emplace(id, listed);
   }
   if (ring.empty()) return fail(damaged(database, "the ledger lists no key"));
   return ring;
@@ -157,7 +160,7 @@ Result<std::int64_t> loadFact(Database& database, const KeyRing& ring, const std
   const auto key = ring.find(select.integer(1));
   const auto value = select.integer(0);
   if (key == ring.end() ||
-      !signatureHolds(key->second, factMessage(name, value), select.bytes(2))) {
+      !signatureHolds(key->second.key, factMessage(name, value), select.bytes(2))) {
     return fail(damaged(database, fmt::format("the fact '{}' was changed", name)));
   }
   return value;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "ledger/files.h"
@@ -102,6 +103,15 @@ bool signatureHolds(const PublicKey& key, std::string_view message, std::string_
   return signature.size() == kSignatureSize &&
          crypto_sign_verify_detached(raw(signature), raw(message), message.size(),
                                      raw({key.data(), key.size()})) == 0;
+}
+
+bool ringVouches(const KeyRing& ring, std::int64_t keyId, std::uint64_t sequence,
+                 std::string_view message, std::string_view signature) {
+  const auto listed = ring.find(keyId);
+  if (listed == ring.end()) return false;
+  const auto newer = std::next(listed);
+  if (newer != ring.end() && newer->second.firstSequence <= sequence) return false;
+  return signatureHolds(listed->second.key, message, signature);
 }
 
 std::string publicKeyText(const PublicKey& key) {

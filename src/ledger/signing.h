@@ -65,7 +65,18 @@ struct SegmentFacts {
                                      const PublicKey& key);
 [[nodiscard]] std::string factMessage(std::string_view name, std::int64_t value);
 
-// The public keys that a ledger lists, by their number there.
-using KeyRing = std::map<std::int64_t, PublicKey>;
+// The public keys that a ledger lists, by their number there. Each is in force from its first event
+// until the next key is, so that one who adds a key of his own cannot sign the past with it, nor go
+// on under an older key.
+struct ListedKey {
+  PublicKey key{};
+  std::uint64_t firstSequence = 0;
+};
+using KeyRing = std::map<std::int64_t, ListedKey>;
+
+// Whether the key of that number signed `message`, and may sign what ends at `sequence`: no newer
+// key was in force then.
+[[nodiscard]] bool ringVouches(const KeyRing& ring, std::int64_t keyId, std::uint64_t sequence,
+                               std::string_view message, std::string_view signature);
 
 }  // namespace bole::ledger

@@ -100,7 +100,7 @@ class World {
     controller::SubmitJobs message;
     message.caller.user = pick(2) ? "ana" : "bo";
     message.project = pick(2) ? "vision" : "default";
-    if (pick(3) == 0) message.caller.requestId = "r" + std::to_string(pick(30));
+    if (pick(2)) message.caller.requestId = "r" + std::to_string(pick(4));
     auto spec = job(static_cast<std::uint32_t>(1 + pick(4)), static_cast<std::uint32_t>(pick(3)));
     spec.shape.priority = static_cast<std::int32_t>(pick(3));
     if (pick(3) == 0) spec.shape.tasks[0].gpus.models = {pick(2) ? "T4" : "A100"};

@@ -77,7 +77,7 @@ Result<void> ChainReader::accept(const Statement& row) {
   const auto expected = sequence_ + 1;
   if (!row.isInteger(0) || row.natural(0) != expected) {
     return fail(damagedAt(eventName(expected), "the event is missing")
-                    .foundValue(eventName(row.natural(0)) + " in its place"));
+                    .foundValue(fmt::format("event {} in its place", row.integer(0))));
   }
   BOLE_TRY(decode(row));
   const auto hash = chain_.next(hash_, event_.envelope, event_.body, sideRefs_);

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
@@ -48,6 +50,11 @@ class TempHome {
  private:
   std::string path_;
 };
+
+inline std::string slurp(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 inline LedgerOptions optionsFor(const std::string& home, Rng& random) {
   return {.directory = home, .random = random, .reserve = Bytes(0)};

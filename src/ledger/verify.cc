@@ -115,10 +115,11 @@ Result<void> Verifier::walk() {
               database_.prepare(fmt::format("SELECT {} FROM side WHERE id=?", SideRow::kColumns),
                                 "read a side value"));
   const auto sql =
-      fmt::format("SELECT {} FROM events WHERE seq>? ORDER BY seq", ChainReader::kColumns);
+      fmt::format("SELECT {} FROM events WHERE seq>=? ORDER BY seq", ChainReader::kColumns);
   BOLE_ASSIGN(auto rows, database_.prepare(sql, "read the events"));
   ChainReader reader(chain_, start_, start_ == 0 ? Hash{} : segments_.back().hash);
-  rows.bind(1, start_);
+  // From the very beginning there must be nothing before event 1 either.
+  rows.bind(1, full_ || segments_.empty() ? INT64_MIN : static_cast<std::int64_t>(start_) + 1);
   while (true) {
     auto row = rows.step();
     if (!row) return fail(unreadable(eventName(reader.sequence() + 1), std::move(row).error()));

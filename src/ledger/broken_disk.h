@@ -156,9 +156,12 @@ class BrokenDisk {
     const int refused = disk->judge(DiskOp::kDelete, path);
     if (refused != SQLITE_OK) return refused;
     if (disk->remembering_) {
-      // SQLite deletes the log only when all of it is flushed into the database, so its absence is
-      // as good as its presence; it is kept, the harder case.
-      disk->imageOf(path);
+      auto& image = disk->imageOf(path);
+      // A deletion that is flushed is for good; another may have happened or not.
+      if (sync != 0)
+        image = Image{false, "", {}};
+      else
+        image.pending.push_back({true, 0, ""});
     }
     return disk->real_->xDelete(disk->real_, path, sync);
   }

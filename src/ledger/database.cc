@@ -331,11 +331,18 @@ Result<bool> Database::checkpoint(Checkpoint kind) {
 
 Result<void> Database::useWal() {
   constexpr const char* kPurpose = "switch the ledger to write-ahead logging";
-  // No effect once there are tables.
-  BOLE_TRY(execute("PRAGMA auto_vacuum=NONE; PRAGMA page_size=4096", kPurpose));
+  // The page size has no effect once there are tables. The switch itself goes through a rollback
+  // journal; EXTRA flushes its deletion, or a power loss could bring it back and with it the time
+  // before the first events.
+  BOLE_TRY(execute("PRAGMA auto_vacuum=NONE; PRAGMA page_size=4096; PRAGMA synchronous=EXTRA",
+                   kPurpose));
   BOLE_ASSIGN(auto mode, prepare("PRAGMA journal_mode=WAL", kPurpose));
   BOLE_ASSIGN(const bool row, mode.step());
-  if (row && mode.bytes(0) == "wal") return {};
+  const bool switched = row && mode.bytes(0) == "wal";
+  if (switched) {
+    mode.reset();
+    return execute("PRAGMA synchronous=FULL", kPurpose);
+  }
   return fail(makeError(ErrorCode::kUnavailable, fmt::format("cannot {}", kPurpose))
                   .at(path_)
                   .foundValue(row ? std::string(mode.bytes(0)) : "nothing")

@@ -201,6 +201,35 @@ TEST(DiskTest, APowerLossAtAnyInstantLosesNothingThatWasAcknowledged) {
   EXPECT_GT(losses, 200u);
 }
 
+TEST(DiskTest, APowerLossDuringTheFirstStartLeavesAHomeThatStarts) {
+  std::mt19937_64 chance(7);
+  bool over = false;
+  for (std::uint64_t nth = 1; !over && !::testing::Test::HasFailure(); ++nth) {
+    TempHome home;
+    TempHome after;
+    TestRng random;
+    BrokenDisk disk("new");
+    disk.remember();
+    std::uint64_t seen = 0;
+    disk.judgeBy([&](DiskOp op, const std::string&) {
+      if (op != DiskOp::kRead && op != DiskOp::kOpen) ++seen;
+      return seen >= nth ? SQLITE_IOERR : SQLITE_OK;
+    });
+    static_cast<void>(openOn(home.path(), random, disk.name()));
+    over = seen < nth;
+    std::ofstream(after.file("ledger.db")).close();  // made and flushed before SQLite has it
+    for (const auto* name : {"ledger.key", "ledger.pub"}) {
+      if (fs::exists(home.file(name))) fs::copy(home.file(name), after.file(name));
+    }
+    disk.losePower(after.path(), chance);
+    auto ledger = openOn(after.path(), random);
+    ASSERT_TRUE(ledger) << "operation " << nth << ": " << ledger.error().message();
+    EXPECT_TRUE((*ledger)->notices().empty());
+    ASSERT_GOOD(appendMore(**ledger, 1));
+    expectSound(after.path(), 1);
+  }
+}
+
 // A small file system of its own, if this user may mount one.
 class SmallDisk {
  public:

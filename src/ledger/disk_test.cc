@@ -70,7 +70,7 @@ TEST_P(RefusedOperation, LeavesTheLedgerAsItWas) {
   const auto [op, code, forGood] = GetParam();
   std::uint64_t refusals = 0;
   for (std::uint64_t nth = 1;; ++nth) {
-    TempHome home;
+    TempHome home(Medium::kMemory);
     TestRng random;
     BrokenDisk disk("refusing");
     std::uint64_t seen = 0;
@@ -155,8 +155,8 @@ TEST(DiskTest, APowerLossAtAnyInstantLosesNothingThatWasAcknowledged) {
   std::uint64_t losses = 0;
   std::mt19937_64 chance(20261130);
   for (int run = 0; run < 300; ++run) {
-    TempHome home;
-    TempHome after;
+    TempHome home(Medium::kMemory);
+    TempHome after(Medium::kMemory);
     TestRng random;
     BrokenDisk disk("losing");
     Progress progress;
@@ -205,8 +205,8 @@ TEST(DiskTest, APowerLossDuringTheFirstStartLeavesAHomeThatStarts) {
   std::mt19937_64 chance(7);
   bool over = false;
   for (std::uint64_t nth = 1; !over && !::testing::Test::HasFailure(); ++nth) {
-    TempHome home;
-    TempHome after;
+    TempHome home(Medium::kMemory);
+    TempHome after(Medium::kMemory);
     TestRng random;
     BrokenDisk disk("new");
     disk.remember();

@@ -43,9 +43,9 @@ Result<void> checkNeverHadOne(const std::string& directory) {
   return {};
 }
 
-Error noLedger(const std::string& directory) {
-  return makeError(ErrorCode::kNotFound, "there is no ledger in this home")
-      .at(directory)
+Error noLedger(const std::string& place) {
+  return makeError(ErrorCode::kNotFound, "there is no ledger here")
+      .at(place)
       .withHint("start a server with 'bole up', or choose another home with --home");
 }
 
@@ -205,6 +205,8 @@ Result<OpenHome> openHome(const LedgerOptions& options, Reserve& reserve, Chain&
 
 Result<std::unique_ptr<Database>> openToRead(const std::string& path, const std::string& vfs) {
   BOLE_ASSIGN(auto database, Database::open(path, Access::kReadOnly, vfs));
+  BOLE_ASSIGN(const bool blank, isBlank(*database));
+  if (blank) return fail(noLedger(path));
   BOLE_TRY(checkIdentity(*database));
   return database;
 }

@@ -36,7 +36,7 @@ struct World {
     ledger = std::move(*opened);
     RC_ASSERT(ledger->notices().empty());
   }
-  TempHome home;
+  TempHome home{Medium::kMemory};
   TestRng random;
   std::unique_ptr<SqliteLedger> ledger;
 };

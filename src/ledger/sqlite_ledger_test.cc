@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 
@@ -207,20 +207,44 @@ TEST_F(SqliteLedgerTest, TheVisitorsErrorEndsTheReadingAndComesBack) {
   ASSERT_GOOD(appendMore(*ledger, 1));
 }
 
+// Many values, ids in no order, large ones among them: a table keyed by the ids left 9 in 1000
+// behind in pages that SQLite had split.
 TEST_F(SqliteLedgerTest, AnErasedValueIsGoneFromEveryFileAndTheChainHolds) {
-  const std::string secret = "the-secret-of-a-person";
-  const std::string large = std::string(20'000, '-') + secret + std::string(20'000, '-');
+  constexpr std::uint64_t kValues = 1000;
+  const auto idOf = [](std::uint64_t i) { return i * 377 % 1009; };
+  const auto valueOf = [](std::uint64_t i) {
+    return "<person " + std::to_string(i) + ">" +
+           std::string(i % 50 == 0 ? 20'000 : i * 71 % 600, 'v');
+  };
   const auto ledger = open();
-  for (std::uint64_t i = 1; i <= 60; ++i) {
-    // Ids in no order, as the contract allows.
-    const auto id = i * 37 % 101;
-    ASSERT_GOOD(ledger->append(
-        std::vector{withSide(makeEvent(i), id, i % 3 == 0 ? large : secret + std::to_string(i))}));
+  for (std::uint64_t i = 1; i <= kValues; ++i) {
+    ASSERT_GOOD(ledger->append(std::vector{withSide(makeEvent(i), idOf(i), valueOf(i))}));
   }
-  for (std::uint64_t i = 1; i <= 60; ++i) ASSERT_GOOD(ledger->eraseSide(SideId(i * 37 % 101)));
+  for (std::uint64_t i = 1; i <= kValues; ++i) {
+    if (i % 3 != 0) ASSERT_GOOD(ledger->eraseSide(SideId(idOf(i))));
+  }
+  std::string all;
   for (const auto& entry : std::filesystem::directory_iterator(home_.path())) {
-    EXPECT_EQ(slurp(entry.path()).find(secret), std::string::npos) << entry.path();
+    all += slurp(entry.path());
   }
+  for (std::uint64_t i = 1; i <= kValues; ++i) {
+    const bool erased = i % 3 != 0;
+    EXPECT_EQ(all.find("<person " + std::to_string(i) + ">") == std::string::npos, erased) << i;
+    if (!erased) {
+      EXPECT_EQ(ledger->side(SideId(idOf(i))).value(), valueOf(i));
+    }
+  }
+  const auto report = verifyLedger(home_.path(), true);
+  ASSERT_GOOD(report);
+  EXPECT_FALSE(report->firstFault) << report->firstFault->message();
+  EXPECT_EQ(report->sideValues, kValues);
+  EXPECT_EQ(report->erased, 667u);
+}
+
+TEST_F(SqliteLedgerTest, AnErasedValueAndOneThatNeverWasAreToldApart) {
+  const auto ledger = open();
+  ASSERT_GOOD(ledger->append(std::vector{withSide(makeEvent(1), 37, "alice")}));
+  ASSERT_GOOD(ledger->eraseSide(SideId(37)));
   const auto gone = ledger->side(SideId(37));
   ASSERT_FALSE(gone);
   EXPECT_EQ(gone.error().code, ErrorCode::kNotFound);
@@ -230,11 +254,30 @@ TEST_F(SqliteLedgerTest, AnErasedValueIsGoneFromEveryFileAndTheChainHolds) {
   EXPECT_NE(ledger->side(SideId(1000)).error().message().find("never"), std::string::npos);
   EXPECT_EQ(ledger->eraseSide(SideId(1000)).error().code, ErrorCode::kNotFound);
   EXPECT_TRUE(ledger->status().writable);
-  const auto report = verifyLedger(home_.path(), true);
-  ASSERT_GOOD(report);
-  EXPECT_FALSE(report->firstFault) << report->firstFault->message();
-  EXPECT_EQ(report->sideValues, 60u);
-  EXPECT_EQ(report->erased, 60u);
+}
+
+TEST_F(SqliteLedgerTest, AnotherProgramsWriteLockIsNamedAndWaitedForNotLong) {
+  const auto ledger = open();
+  ASSERT_GOOD(appendMore(*ledger, 1));
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(home_.file("ledger.db").c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  const auto held = appendMore(*ledger, 1);
+  ASSERT_FALSE(held);
+  EXPECT_EQ(held.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(held.error().message().find("lock"), std::string::npos) << held.error().message();
+  EXPECT_TRUE(ledger->status().writable);
+  sqlite3_close(other);
+  ASSERT_GOOD(appendMore(*ledger, 1));
+  EXPECT_EQ(readAll(*ledger).size(), 2u);
+}
+
+TEST_F(SqliteLedgerTest, AReaderDuringTheMakingOfALedgerIsToldThatThereIsNone) {
+  std::ofstream(home_.file("ledger.db")).close();
+  auto options = optionsFor(home_.path(), random_);
+  options.mode = OpenMode::kReadOnly;
+  EXPECT_EQ(openError(options).code, ErrorCode::kNotFound);
+  EXPECT_EQ(verifyLedger(home_.path(), true).error().code, ErrorCode::kNotFound);
 }
 
 TEST_F(SqliteLedgerTest, AnErasureThatAReaderHoldsUpSaysSoAndSucceedsLater) {
@@ -398,13 +441,14 @@ TEST_F(SqliteLedgerTest, OpeningALongLedgerCostsOnlyItsTail) {
     ASSERT_GOOD(ledger->seal(100'000, std::string(1'000'000, 's')));
     ASSERT_GOOD(appendMore(*ledger, 10));
   }
-  const auto begin = std::chrono::steady_clock::now();
+  // The processor's time: what the disk's flushes take depends on who else uses it.
+  const auto begin = std::clock();
   const auto ledger = open();
   const auto snapshot = ledger->newestSnapshot();
   ASSERT_GOOD(snapshot);
   EXPECT_EQ(readAll(*ledger, (*snapshot)->sequence + 1).size(), 10u);
-  const auto took = std::chrono::steady_clock::now() - begin;
-  EXPECT_LT(took, std::chrono::milliseconds(100));
+  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  EXPECT_LT(seconds, 0.1);
 }
 
 }  // namespace

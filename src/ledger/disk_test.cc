@@ -122,6 +122,71 @@ INSTANTIATE_TEST_SUITE_P(Disk, RefusedOperation,
                                            std::tuple(DiskOp::kTruncate, SQLITE_IOERR_TRUNCATE,
                                                       true)));
 
+// The same while a ledger with a log from a killed server is opened and read: an error, never a
+// wrong answer.
+class RefusedOpening : public ::testing::TestWithParam<std::tuple<DiskOp, int, bool>> {};
+
+TEST_P(RefusedOpening, IsAnErrorAndDoesNoHarm) {
+  const auto [op, code, forGood] = GetParam();
+  TempHome home(Medium::kMemory);
+  TestRng random;
+  {
+    auto ledger = openOn(home.path(), random, "", 1000);
+    ASSERT_GOOD(ledger);
+    EXPECT_FALSE(work(**ledger, 8).failure);
+    fs::copy(home.path(), home.file("killed"));
+  }
+  const auto expected = [&] {
+    auto ledger = openOn(home.path(), random);
+    EXPECT_GOOD(ledger);
+    return (*ledger)->status().lastHash;
+  }();
+  std::uint64_t refusals = 0;
+  for (std::uint64_t nth = 1; !HasFailure(); ++nth) {
+    TempHome copy(Medium::kMemory);
+    for (const auto* name : {"ledger.db", "ledger.db-wal", "ledger.key", "ledger.pub"}) {
+      fs::copy(home.file("killed") + "/" + name, copy.file(name));
+    }
+    BrokenDisk disk("opening");
+    std::uint64_t seen = 0;
+    disk.judgeBy([&, op = op, code = code, forGood = forGood](DiskOp asked, const std::string&) {
+      if (asked != op) return SQLITE_OK;
+      ++seen;
+      return seen == nth || (forGood && seen > nth) ? code : SQLITE_OK;
+    });
+    {
+      auto ledger = openOn(copy.path(), random, disk.name());
+      auto result = ledger ? (*ledger)->read(1, [](const auto&) { return Result<void>(); })
+                           : Result<void>(fail(ledger.error()));
+      if (result) {
+        EXPECT_EQ((*ledger)->status().lastHash, expected);
+      } else {
+        EXPECT_EQ(result.error().code, ErrorCode::kUnavailable) << result.error().message();
+        ++refusals;
+      }
+      disk.heal();
+    }
+    auto again = openOn(copy.path(), random);
+    ASSERT_GOOD(again);
+    EXPECT_EQ((*again)->status().lastHash, expected);
+    expectSound(copy.path(), (*again)->status().lastSequence);
+    if (seen < nth) break;
+  }
+  // A checkpoint that fails at the start is only worth a notice.
+  EXPECT_EQ(refusals > 0, op == DiskOp::kRead || op == DiskOp::kOpen);
+}
+
+INSTANTIATE_TEST_SUITE_P(Disk, RefusedOpening,
+                         ::testing::Values(std::tuple(DiskOp::kRead, SQLITE_IOERR_READ, false),
+                                           std::tuple(DiskOp::kRead, SQLITE_IOERR_READ, true),
+                                           std::tuple(DiskOp::kOpen, SQLITE_CANTOPEN, false),
+                                           std::tuple(DiskOp::kOpen, SQLITE_CANTOPEN, true),
+                                           std::tuple(DiskOp::kWrite, SQLITE_FULL, true),
+                                           std::tuple(DiskOp::kWrite, SQLITE_IOERR_WRITE, false),
+                                           std::tuple(DiskOp::kSync, SQLITE_IOERR_FSYNC, false),
+                                           std::tuple(DiskOp::kTruncate, SQLITE_IOERR_TRUNCATE,
+                                                      false)));
+
 TEST(DiskTest, AfterAFlushThatFailedNothingMoreIsWrittenUntilARestart) {
   TempHome home;
   TestRng random;

@@ -1,6 +1,7 @@
 // Where the server reads the output of ranks from. The local engine's log files stand behind it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -37,22 +38,26 @@ class LogCursor {
   [[nodiscard]] virtual Result<LogChunk> next(std::size_t maxBytes) = 0;
 
   // Where it stands, for LogSource::follow() later on, by this process or another: short printable
-  // text without line ends.
+  // text without line ends. Not empty, also before the first next(). Behind one position the lines
+  // of one rank always come in the same order; how ranks are merged may differ.
   [[nodiscard]] virtual std::string position() const = 0;
 };
+
+inline constexpr std::size_t kMaxPageBytes = 16 * 1024 * 1024;
 
 // Files are read, so every call may block; from several threads at once.
 class LogSource {
  public:
   virtual ~LogSource() = default;
 
-  // At most the newest `maxLines` of what the query selects, oldest first. An attempt that wrote
-  // nothing yet has no lines; that is no error.
+  // At most the newest `maxLines` of what the query selects, and of these the newest of about
+  // kMaxPageBytes, oldest first. An attempt that wrote nothing yet has no lines; that is no error.
   [[nodiscard]] virtual Result<model::LogPage> page(const LogQuery& query,
                                                     std::size_t maxLines) = 0;
 
   // A cursor at the first line that the query selects, or behind `position` where that is not
-  // empty. kInvalid: no such position.
+  // empty. A position comes back from outside: nothing in it is to be trusted. kInvalid: no such
+  // position.
   [[nodiscard]] virtual Result<std::unique_ptr<LogCursor>> follow(const LogQuery& query,
                                                                   const std::string& position) = 0;
 };

@@ -75,8 +75,9 @@ void expectSound(const model::Node& node) {
       if (link.kind == model::LinkKind::kSys) {
         EXPECT_FALSE(sameNuma);
       }
-      if (link.kind == model::LinkKind::kNode || link.kind == model::LinkKind::kPhb)
+      if (link.kind == model::LinkKind::kNode || link.kind == model::LinkKind::kPhb) {
         EXPECT_TRUE(sameNuma);
+      }
     }
   }
   std::size_t cpus = 0;

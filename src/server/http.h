@@ -73,9 +73,9 @@ class Stream {
 // One of the three, and what is to be done after.
 struct Reply {
   Answer answer;
-  std::function<Answer()> make;    // where set: called on the IO thread for the answer; quick
-  std::shared_ptr<Stream> stream;  // where set: the answer is 200 and these events
-  std::function<void()> whenAnswered;  // on the IO thread, once the answer is written or the reader is gone
+  std::function<Answer()> make{};    // where set: called on the IO thread for the answer; quick
+  std::shared_ptr<Stream> stream{};  // where set: the answer is 200 and these events
+  std::function<void()> whenAnswered{};  // on the IO thread, once the answer is written or the reader is gone
 };
 
 using Respond = std::function<void(Reply)>;  // once, from any thread

@@ -43,11 +43,11 @@ struct Route {
   std::string_view operation;  // its name in the OpenAPI document
   std::string_view summary;
   BodyKind body = BodyKind::kNone;
-  std::string_view request;  // the body's schema
+  std::string_view request{};  // the body's schema
   bool bodyOptional = false;
-  std::vector<Parameter> query;
+  std::vector<Parameter> query{};
   std::vector<Outcome> outcomes;   // beside errors
-  std::vector<EventKind> events;   // where it can be followed
+  std::vector<EventKind> events{};   // where it can be followed
   void (Api::*handle)(const Request&, const Respond&) const = nullptr;
 };
 

@@ -54,7 +54,7 @@ struct Client::Transfer {
   const Request& request;
   const std::function<bool(std::string_view)>* take = nullptr;
   CURL* easy = nullptr;
-  Response response;
+  Response response{};
   std::uint64_t sent = 0;
   bool enough = false;    // `take` wanted no more
   bool tooLarge = false;

@@ -10,7 +10,7 @@ help:
 	@echo 'make run       build, start the cloud on this machine and train the first job to its end'
 	@echo 'make test      build and pass the tests'
 	@echo 'make quick     the tests that need no container and no minute'
-	@echo 'make lint      the rules of the source: layout, rooms, clocks, clang-tidy'
+	@echo 'make lint      the rules of the source: rooms, clocks, heavy headers'
 	@echo 'make format    lay the source out with clang-format'
 	@echo 'make bench     benchmarks against peers, as ratios'
 	@echo 'make sanitize  unit and simulation tests under ASan+UBSan and TSan'
@@ -45,8 +45,6 @@ quick: build
 lint:
 	@tools/bootstrap build test
 	tools/tidy
-	tools/clang-format-check
-	tools/clang-tidy-check $(BUILD)
 
 format:
 	@tools/bootstrap test

@@ -207,7 +207,7 @@ TEST(Emulation, IsForgivingAboutHowNamesAreWritten) {
 TEST(Emulation, IsTheSameEachTimeAndKeepsItsIds) {
   EXPECT_EQ(emulate("2x[8xH100]+4xT4"), emulate("2x[8xH100]+4xT4"));
   // Frozen: ledgers name GPUs by these.
-  EXPECT_EQ(emulate("4xA100-PCIE-40GB").at(0).gpus.at(0).uuid, "GPU-@");
+  EXPECT_EQ(emulate("4xA100-PCIE-40GB").at(0).gpus.at(0).uuid, "GPU-659a1fd7-9819-703a-8eee-4895049fff9a");
 }
 
 TEST(Emulation, TheHostsOwnFiguresStandInLabels) {

@@ -65,10 +65,13 @@ std::string formatTopology(const model::Node& node) {
   std::string text = title(node);
   const auto count = node.gpus.size();
   if (count == 0) return text;
-  const std::size_t width = count > 8 ? 5 : 6;
+  // More than eight GPUs fit a screen's width only with bare numbers above narrow columns.
+  const bool wide = count > 8;
+  std::size_t width = wide ? 3 : 6;
+  for (const auto& link : node.links) width = std::max(width, linkText(link).size() + 1);
   text += fmt::format("\n{:6}", "");
   for (std::size_t i = 0; i < count; ++i)
-    text += fmt::format(" {:<{}}", fmt::format("GPU{}", i), width - 1);
+    text += fmt::format(" {:<{}}", wide ? fmt::format("{:>2}", i) : fmt::format("GPU{}", i), width - 1);
   std::size_t cpuWidth = 4;
   for (const auto& gpu : node.gpus)
     cpuWidth = std::max(cpuWidth, cpusOf(node, gpu.numaNode).size());

@@ -52,7 +52,7 @@ TEST(Topology, WhatIsUnknownIsSaid) {
   gpu.numaNode = -1;
   node.gpus = {gpu};
   node.links = {{model::LinkKind::kSelf, 0}};
-  EXPECT_NE(formatTopology(node).find("\nGPU0    X   N/A   N/A\n"), std::string::npos)
+  EXPECT_NE(formatTopology(node).find("\nGPU0    X    N/A   N/A\n"), std::string::npos)
       << formatTopology(node);
 }
 

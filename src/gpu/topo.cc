@@ -71,7 +71,8 @@ std::string formatTopology(const model::Node& node) {
   for (const auto& link : node.links) width = std::max(width, linkText(link).size() + 1);
   text += fmt::format("\n{:6}", "");
   for (std::size_t i = 0; i < count; ++i)
-    text += fmt::format(" {:<{}}", wide ? fmt::format("{:>2}", i) : fmt::format("GPU{}", i), width - 1);
+    text +=
+        fmt::format(" {:<{}}", wide ? fmt::format("{:>2}", i) : fmt::format("GPU{}", i), width - 1);
   std::size_t cpuWidth = 4;
   for (const auto& gpu : node.gpus)
     cpuWidth = std::max(cpuWidth, cpusOf(node, gpu.numaNode).size());

@@ -79,7 +79,7 @@ class JobReader {
         {"time_limit", [&](const Value& v) { return readTimeLimit(v); }},
         {"grace", [&](const Value& v) { return readDuration(v, shape.grace); }},
         {"checkpoint", [&](const Value& v) { return readCheckpoint(v); }},
-        {"working_dir", [&](const Value& v) { return readDirectory(v, text.workingDir); }},
+        {"working_dir", [&](const Value& v) { return readDirectory(v, draft_.workingDir); }},
         {"files", [&](const Value& v) { return readFiles(v); }},
         {"network", [&](const Value& v) { return readNetwork(v); }},
         {"labels", [&](const Value& v) { return readLabels(v); }},

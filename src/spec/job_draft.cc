@@ -74,6 +74,18 @@ Result<void> checkMounts(const Session& session, const JobDraft& draft) {
   return {};
 }
 
+// The engine takes the context's directory for the one that the job brings along, so `working_dir`
+// becomes the tasks' own; a relative checkpoint path begins where the commands start.
+void applyWorkingDir(const Session& session, JobDraft& draft) {
+  if (draft.workingDir.empty() || draft.workingDir == session.context.directory) return;
+  for (auto& task : draft.tasks) {
+    if (task.text.workingDir.empty()) task.text.workingDir = draft.workingDir;
+  }
+  auto& checkpoint = draft.spec.text.checkpointPath;
+  if (checkpoint.empty()) return;
+  if (auto path = resolvePath(checkpoint, draft.workingDir)) checkpoint = std::move(*path);
+}
+
 void warnOfFixedPorts(Session& session, const JobDraft& draft) {
   for (const auto& task : draft.tasks) {
     const auto fixed = std::find_if(task.text.ports.begin(), task.text.ports.end(),
@@ -94,6 +106,7 @@ Result<Parsed> finishJob(Session& session, JobDraft draft) {
   BOLE_TRY(chooseRuntime(session, draft));
   BOLE_TRY(checkMounts(session, draft));
   warnOfFixedPorts(session, draft);
+  applyWorkingDir(session, draft);
   Parsed parsed;
   parsed.spec = std::move(draft.spec);
   for (auto& task : draft.tasks) {
@@ -103,7 +116,7 @@ Result<Parsed> finishJob(Session& session, JobDraft draft) {
   auto& text = parsed.spec.text;
   text.user = session.context.user;
   text.upload = session.context.upload;
-  if (text.workingDir.empty()) text.workingDir = session.context.directory;
+  text.workingDir = session.context.directory;
   const auto& override = session.context.projectOverride;
   parsed.project = override.empty() ? std::move(draft.project) : override;
   parsed.files = std::move(draft.files);

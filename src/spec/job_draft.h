@@ -31,6 +31,8 @@ struct JobDraft {
   std::string project;
   std::vector<TaskDraft> tasks;
   std::vector<std::string> files;
+  std::string
+      workingDir;  // absolute: of the tasks that have none of their own; empty: the context's
   Position at;
 };
 

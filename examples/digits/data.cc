@@ -112,14 +112,14 @@ Sample renderSample(std::uint64_t seed, std::uint64_t number) {
   Sample sample;
   sample.label = static_cast<std::uint8_t>(random.below(kClasses));
   const auto glyph = kGlyphs[sample.label];
-  const float cellWidth = random.uniform(1.2F, 2.2F);
-  const float cellHeight = random.uniform(1.2F, 2.0F);
+  const float cellWidth = random.uniform(1.3F, 2.1F);
+  const float cellHeight = random.uniform(1.3F, 1.9F);
   const float turn =
-      random.uniform(-0.25F, 0.25F);  // tangent of the angle: small turns need no sin
-  const float centreX = kSide / 2.0F - 0.5F + random.uniform(-2, 2);
-  const float centreY = kSide / 2.0F - 0.5F + random.uniform(-1.5F, 1.5F);
+      random.uniform(-0.2F, 0.2F);  // tangent of the angle: small turns need no sin
+  const float centreX = kSide / 2.0F - 0.5F + random.uniform(-1.5F, 1.5F);
+  const float centreY = kSide / 2.0F - 0.5F + random.uniform(-1, 1);
   const float ink = random.uniform(0.6F, 1.0F);
-  const float noise = random.uniform(0.1F, 0.3F);
+  const float noise = random.uniform(0.1F, 0.25F);
   for (std::size_t y = 0; y < kSide; ++y) {
     for (std::size_t x = 0; x < kSide; ++x) {
       const float dx = static_cast<float>(x) - centreX;

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -122,7 +123,10 @@ TEST_F(BackupTest, WithItsKeyARestoredLedgerGoesOnAsBefore) {
 TEST_F(BackupTest, RestoringNeverReplacesALedger) {
   auto ledger = openFilled();
   ASSERT_GOOD(backupLedger(home_.path(), backup_));
-  EXPECT_EQ(restoreLedger(backup_, home_.path()).error().code, ErrorCode::kConflict);  // in use
+  const auto inUse = restoreLedger(backup_, home_.path());
+  ASSERT_FALSE(inUse);
+  EXPECT_EQ(inUse.error().code, ErrorCode::kConflict);
+  EXPECT_EQ(inUse.error().found, "process " + std::to_string(::getpid()));
   ledger.reset();
   EXPECT_EQ(restoreLedger(backup_, home_.path()).error().code, ErrorCode::kConflict);
   // A log that was left behind would be played into the restored file.

@@ -201,7 +201,12 @@ class BrokenDisk {
   static int sync(sqlite3_file* file, int flags) {
     auto* mine = of(file);
     const int refused = mine->disk->judge(DiskOp::kSync, *mine->path);
-    if (refused != SQLITE_OK) return refused;
+    if (refused != SQLITE_OK) {
+      // As Linux does it: what could not be flushed is still read back, but no later flush will
+      // write it.
+      if (mine->disk->remembering_) mine->disk->imageOf(*mine->path).pending.clear();
+      return refused;
+    }
     mine->disk->noteSync(*mine->path);
     return mine->real()->pMethods->xSync(mine->real(), flags);
   }

@@ -48,9 +48,11 @@ using namespace test;
   }
 }
 
-// Starts a server, kills it `delay` later, and gives the last sequence that it acknowledged, or
-// `before`.
-std::uint64_t runAndKill(const std::string& home, std::uint64_t seed,
+// When to kill: so long after the start, or so long after the first acknowledgement.
+enum class After { kStart, kFirstAcknowledgement };
+
+// Starts a server, kills it, and gives the last sequence that it acknowledged, or `before`.
+std::uint64_t runAndKill(const std::string& home, std::uint64_t seed, After after,
                          std::chrono::microseconds delay, std::uint64_t before) {
   int ends[2];
   EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
@@ -60,13 +62,19 @@ std::uint64_t runAndKill(const std::string& home, std::uint64_t seed,
     serve(home, seed, ends[1]);
   }
   ::close(ends[1]);
+  auto acknowledged = before;
+  std::uint64_t sequence = 0;
+  const auto hear = [&] {
+    if (::read(ends[0], &sequence, sizeof sequence) != sizeof sequence) return false;
+    acknowledged = sequence;
+    return true;
+  };
+  if (after == After::kFirstAcknowledgement && !hear()) ADD_FAILURE() << "no acknowledgement";
   // The instant is the point of this test; a sleep would be as random, but coarser.
   const auto until = std::chrono::steady_clock::now() + delay;
   while (std::chrono::steady_clock::now() < until) continue;
   ::kill(child, SIGKILL);
-  auto acknowledged = before;
-  std::uint64_t sequence = 0;
-  while (::read(ends[0], &sequence, sizeof sequence) == sizeof sequence) acknowledged = sequence;
+  while (hear()) continue;
   ::close(ends[0]);
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
@@ -81,8 +89,9 @@ TEST(CrashTest, AKilledServerLosesNothingThatItAcknowledged) {
   std::uint64_t last = 0;
   std::uint64_t workedOn = 0;
   for (int run = 0; run < 200 && !::testing::Test::HasFailure(); ++run) {
-    const std::chrono::microseconds delay(chance() % 12'000);
-    const auto acknowledged = runAndKill(home.path(), chance(), delay, last);
+    const auto after = run % 4 == 0 ? After::kStart : After::kFirstAcknowledgement;
+    const std::chrono::microseconds delay(chance() % 8'000);
+    const auto acknowledged = runAndKill(home.path(), chance(), after, delay, last);
     if (acknowledged > last) ++workedOn;
     const auto report = verifyLedger(home.path(), run % 10 == 0);
     if (!report && report.error().code == ErrorCode::kNotFound && last == 0) continue;
@@ -103,7 +112,7 @@ TEST(CrashTest, AKilledServerLosesNothingThatItAcknowledged) {
     EXPECT_GOOD((*ledger)->newestSnapshot());
     last = found;
   }
-  EXPECT_GT(workedOn, 100u);
+  EXPECT_GE(workedOn, 150u);
   const auto report = verifyLedger(home.path(), true);
   ASSERT_GOOD(report);
   EXPECT_FALSE(report->firstFault) << report->firstFault->message();

@@ -326,7 +326,21 @@ Result<bool> Database::checkpoint(Checkpoint kind) {
   sqlite3_busy_timeout(handle_, busyMillis_);
   if ((code & 0xff) == SQLITE_BUSY) return false;
   if (code != SQLITE_OK) return fail(std::move(error));
+  if (kind == Checkpoint::kTruncate) BOLE_TRY(flushLog());
   return inLog == done;
+}
+
+// SQLite leaves a truncation unflushed. A power loss could then bring back the old log: with what
+// was erased, and, if an earlier flush of it had failed, with older pages than those that the
+// database has by now.
+Result<void> Database::flushLog() {
+  sqlite3_file* log = nullptr;
+  sqlite3_file_control(handle_, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+  if (log == nullptr || log->pMethods == nullptr) return {};
+  const int code = log->pMethods->xSync(log, SQLITE_SYNC_FULL);
+  if (code == SQLITE_OK) return {};
+  trouble_ = classify(code, 0);
+  return fail(describe(code, 0, "flush the write-ahead log", path_, sqlite3_errstr(code)));
 }
 
 Result<void> Database::useWal() {

@@ -144,6 +144,7 @@ class Database {
   explicit Database(std::string path) : path_(std::move(path)) {}
   [[nodiscard]] Result<void> connect(const std::string& name, int flags, const char* vfs);
   [[nodiscard]] Result<void> setUp(Access access);
+  [[nodiscard]] Result<void> flushLog();
   // The connection's last failure as an Error; remembers its kind.
   [[nodiscard]] Error lastError(const char* purpose);
   static int onCommit(void* self, sqlite3* handle, const char* name, int frames);

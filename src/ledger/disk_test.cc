@@ -215,6 +215,43 @@ TEST(DiskTest, AfterAFlushThatFailedNothingMoreIsWrittenUntilARestart) {
   ASSERT_GOOD(appendMore(**ledger, 1));
 }
 
+// After a failed flush the page cache shows data that no later flush will write. A server that
+// finds the events there at its start may only build on them once they are written anew.
+TEST(DiskTest, WhatARestartFindsAfterAFailedFlushIsMadeDurableFirst) {
+  TempHome home(Medium::kMemory);
+  TempHome after(Medium::kMemory);
+  TestRng random;
+  BrokenDisk disk("deceiving");
+  {
+    auto ledger = openOn(home.path(), random);
+    ASSERT_GOOD(ledger);
+    ASSERT_GOOD(appendMore(**ledger, 2));
+  }
+  disk.remember();
+  {
+    auto ledger = openOn(home.path(), random, disk.name());
+    ASSERT_GOOD(ledger);
+    ASSERT_GOOD(appendMore(**ledger, 1));
+    disk.judgeBy([](DiskOp op, const std::string&) {
+      return op == DiskOp::kSync ? SQLITE_IOERR_FSYNC : SQLITE_OK;
+    });
+    ASSERT_FALSE(appendMore(**ledger, 2));
+    // From here on the server is as good as killed: it does not tidy up.
+    disk.judgeBy([](DiskOp, const std::string&) { return SQLITE_IOERR; });
+  }
+  disk.heal();
+  auto ledger = openOn(home.path(), random, disk.name());
+  ASSERT_GOOD(ledger);
+  const auto found = (*ledger)->status().lastSequence;
+  EXPECT_EQ(found, 5u);
+  for (const auto* name : {"ledger.key", "ledger.pub"}) fs::copy(home.file(name), after.file(name));
+  std::mt19937_64 chance(1);
+  disk.losePower(after.path(), chance);
+  auto again = openOn(after.path(), random);
+  ASSERT_GOOD(again);
+  EXPECT_EQ((*again)->status().lastSequence, found);
+}
+
 // Power fails at the nth write or flush; what the disk kept is opened again.
 TEST(DiskTest, APowerLossAtAnyInstantLosesNothingThatWasAcknowledged) {
   std::uint64_t losses = 0;
@@ -371,6 +408,24 @@ TEST_F(FullDiskTest, StopsAreStillRecordedAndWorkGoesOnWhenThereIsRoomAgain) {
   ASSERT_GOOD(appendMore(**ledger, 1));
   EXPECT_TRUE((*ledger)->reserveHeld());
   expectSound(home_.path(), last + 1);
+}
+
+TEST_F(FullDiskTest, TheReserveIsNotMadeAnewBeforeThereIsRoomBesideIt) {
+  auto ledger = open();
+  ASSERT_GOOD(ledger);
+  disk_.fill(3 << 20);
+  auto last = fillWithEvents(**ledger);
+  ASSERT_GOOD((*ledger)->appendUrgent(std::vector{makeEvent(last + 1, std::string(30'000, 'u'))}));
+  ASSERT_FALSE((*ledger)->reserveHeld());
+  disk_.clear();
+  disk_.fill((2 << 20) + (200 << 10));
+  const auto refused = (*ledger)->restoreReserve();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(refused.error().expected, "at least 2.5 MiB");
+  EXPECT_FALSE(fs::exists(home_.file("reserve")));
+  disk_.clear();
+  ASSERT_GOOD((*ledger)->restoreReserve());
 }
 
 TEST_F(FullDiskTest, AServerStartsOnAFullDiskAndRecordsWhatEnded) {

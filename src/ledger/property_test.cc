@@ -116,13 +116,15 @@ struct Append : Command {
 // A batch whose last event is wrong: nothing of it may stay.
 struct AppendWrong : Command {
   int kind = *rc::gen::inRange(0, 3);
+  bool urgent = *rc::gen::arbitrary<bool>();
   void run(const Model& model, World& world) const override {
     const auto next = model.bodies.size() + 1;
     auto batch = std::vector{withSide(makeEvent(next), 900, "never"), makeEvent(next + 1)};
     if (kind == 0) batch[1].envelope.sequence += 1;
     if (kind == 1) batch[1] = withSide(batch[1], 900, "again");
     if (kind == 2) batch[1].envelope.time = Timestamp{0};
-    RC_ASSERT(world.ledger->append(batch).error().code == ErrorCode::kInternal);
+    const auto refused = urgent ? world.ledger->appendUrgent(batch) : world.ledger->append(batch);
+    RC_ASSERT(refused.error().code == ErrorCode::kInternal);
     RC_ASSERT(world.ledger->side(SideId(900)).error().code == ErrorCode::kNotFound);
     expectSame(model, world);
   }

@@ -167,10 +167,11 @@ TEST_F(SqliteLedgerTest, WhatIsNotTheNextEventIsRefusedWhole) {
   const auto ledger = open();
   ASSERT_GOOD(appendMore(*ledger, 2));
   const auto refused = [&](std::vector<ports::NewEvent> events, ErrorCode code) {
-    const auto result = ledger->append(events);
-    EXPECT_FALSE(result);
-    if (!result) {
-      EXPECT_EQ(result.error().code, code) << result.error().message();
+    for (const auto& result : {ledger->append(events), ledger->appendUrgent(events)}) {
+      EXPECT_FALSE(result);
+      if (!result) {
+        EXPECT_EQ(result.error().code, code) << result.error().message();
+      }
     }
     EXPECT_EQ(ledger->status().lastSequence, 2u);
     EXPECT_TRUE(ledger->status().writable);
@@ -239,6 +240,16 @@ TEST_F(SqliteLedgerTest, AnErasedValueIsGoneFromEveryFileAndTheChainHolds) {
   EXPECT_FALSE(report->firstFault) << report->firstFault->message();
   EXPECT_EQ(report->sideValues, kValues);
   EXPECT_EQ(report->erased, 667u);
+}
+
+TEST_F(SqliteLedgerTest, EventsThatVanishWhileItIsOpenAreMissed) {
+  const auto ledger = open();
+  ASSERT_GOOD(appendMore(*ledger, 5));
+  alter("DELETE FROM events WHERE seq=5");
+  const auto read = ledger->read(1, [](const auto&) { return Result<void>(); });
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, ErrorCode::kCorrupt);
+  EXPECT_EQ(read.error().where, "event 5");
 }
 
 TEST_F(SqliteLedgerTest, AnErasedValueAndOneThatNeverWasAreToldApart) {

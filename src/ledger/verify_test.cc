@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "ledger/signing.h"
 #include "ledger/sqlite_ledger.h"
@@ -249,6 +250,69 @@ TEST_F(VerifyTest, AForeignKeyIsNoticed) {
   add(3);
   fs::remove(home_.file("ledger.pub"));
   EXPECT_NE(fault().find("segment 1-5"), std::string::npos) << fault();
+}
+
+// A forger who knows how the chain is made: he changes an event and hashes anew what follows it.
+class ForgedHistory : public VerifyTest {
+ protected:
+  void forgeFrom(std::uint64_t sequence, const std::function<void(ports::NewEvent&)>& change) {
+    sqlite3* handle = nullptr;
+    ASSERT_EQ(sqlite3_open(home_.file("ledger.db").c_str(), &handle), SQLITE_OK);
+    Chain chain;
+    std::string previous;
+    for (auto i = sequence - 1; i <= 12; ++i) {
+      sqlite3_stmt* select = nullptr;
+      sqlite3_prepare_v2(handle, "SELECT hash, side_refs FROM events WHERE seq=?", -1, &select,
+                         nullptr);
+      sqlite3_bind_int64(select, 1, static_cast<std::int64_t>(i));
+      sqlite3_step(select);
+      const auto column = [&](int n) {
+        return std::string(static_cast<const char*>(sqlite3_column_blob(select, n)),
+                           static_cast<std::size_t>(sqlite3_column_bytes(select, n)));
+      };
+      if (i < sequence) {
+        previous = i == 0 ? std::string(kHashSize, '\0') : column(0);
+        sqlite3_finalize(select);
+        continue;
+      }
+      auto event = makeEvent(i, std::string(500, 'b'));
+      if (i == sequence) change(event);
+      const auto hash = chain.next(*hashFrom(previous), event.envelope, event.body, column(1));
+      sqlite3_finalize(select);
+      sqlite3_stmt* update = nullptr;
+      sqlite3_prepare_v2(handle, "UPDATE events SET body=?, time=?, hash=? WHERE seq=?", -1,
+                         &update, nullptr);
+      sqlite3_bind_text(update, 1, event.body.c_str(), -1, SQLITE_TRANSIENT);
+      sqlite3_bind_int64(update, 2, event.envelope.time.micros);
+      sqlite3_bind_blob(update, 3, hash.data(), kHashSize, SQLITE_TRANSIENT);
+      sqlite3_bind_int64(update, 4, static_cast<std::int64_t>(i));
+      EXPECT_EQ(sqlite3_step(update), SQLITE_DONE);
+      sqlite3_finalize(update);
+      previous = view(hash);
+    }
+    sqlite3_close(handle);
+  }
+};
+
+TEST_F(ForgedHistory, AnUnchangedOneIsSound) {
+  forgeFrom(4, [](ports::NewEvent&) {});
+  EXPECT_EQ(fault(), "sound");
+}
+
+TEST_F(ForgedHistory, BreaksTheSignatureOfTheNextSeal) {
+  forgeFrom(4, [](ports::NewEvent& event) { event.body = "forged"; });
+  EXPECT_EQ(fault().find("event 5: its hash is not the one that was signed"), 0u) << fault();
+  EXPECT_EQ(fault(false).find("event 10: its hash is not the one that was signed"), 0u)
+      << fault(false);
+  const auto ledger = openLedger(optionsFor(home_.path(), random_));
+  ASSERT_FALSE(ledger);
+  EXPECT_EQ(ledger.error().code, ErrorCode::kCorrupt);
+  EXPECT_EQ(ledger.error().where, "event 10");
+}
+
+TEST_F(ForgedHistory, TimeThatGoesBackIsAFaultEvenIfHashed) {
+  forgeFrom(12, [](ports::NewEvent& event) { event.envelope.time = Timestamp{0}; });
+  EXPECT_EQ(fault().find("event 12: its time is less"), 0u) << fault();
 }
 
 // One bit anywhere in the file: found, or without a bearing on any record.

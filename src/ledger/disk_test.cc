@@ -215,6 +215,27 @@ TEST(DiskTest, AfterAFlushThatFailedNothingMoreIsWrittenUntilARestart) {
   ASSERT_GOOD(appendMore(**ledger, 1));
 }
 
+TEST(DiskTest, APowerLossDoesNotBringAnErasedValueBack) {
+  TempHome home(Medium::kMemory);
+  TestRng random;
+  BrokenDisk disk("remembering");
+  disk.remember();
+  auto ledger = openOn(home.path(), random, disk.name(), 1000);
+  ASSERT_GOOD(ledger);
+  ASSERT_GOOD((*ledger)->append(std::vector{withSide(makeEvent(1), 1, "the-secret-of-a-person")}));
+  ASSERT_GOOD((*ledger)->eraseSide(SideId(1)));
+  ASSERT_GOOD(appendMore(**ledger, 1));
+  std::mt19937_64 chance(3);
+  for (int i = 0; i < 20; ++i) {
+    TempHome after(Medium::kMemory);
+    disk.losePower(after.path(), chance);
+    ASSERT_TRUE(fs::exists(after.file("ledger.db")));
+    for (const auto& entry : fs::directory_iterator(after.path())) {
+      EXPECT_EQ(slurp(entry.path()).find("the-secret"), std::string::npos) << entry.path();
+    }
+  }
+}
+
 // After a failed flush the page cache shows data that no later flush will write. A server that
 // finds the events there at its start may only build on them once they are written anew.
 TEST(DiskTest, WhatARestartFindsAfterAFailedFlushIsMadeDurableFirst) {

@@ -56,9 +56,10 @@ class SqliteLedger final : public ports::Ledger {
       const std::function<Result<void>(const ports::StoredEvent&)>& visit) override;
   [[nodiscard]] Result<std::string> side(SideId id) override;
 
-  // After success the value is in none of the home's files. kUnavailable if it was erased but a
-  // reader (a backup, an fsck) still needs the old page in the log: call again later; closing the
-  // ledger does it too. Blocks that the file system freed, and backups, are out of reach.
+  // After success the value is in none of the home's files, also after a power loss. kUnavailable
+  // if it was erased but a reader (a backup, an fsck) still needs the old page in the log: call
+  // again later; closing the ledger does it too. Blocks that the file system freed, and backups,
+  // are out of reach.
   [[nodiscard]] Result<void> eraseSide(SideId id) override;
 
   // At a sequence that is sealed already it replaces the snapshot (a newer program's form of the

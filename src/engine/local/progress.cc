@@ -1,0 +1,121 @@
+#include "engine/local/progress.h"
+
+#include <sys/stat.h>
+
+#include <charconv>
+#include <filesystem>
+
+namespace bole::engine {
+namespace {
+
+const std::string* valueOf(const supervise::ProgressValues& values, std::string_view name) {
+  const std::string* found = nullptr;
+  for (const auto& [key, value] : values) {
+    if (key == name) found = &value;
+  }
+  return found;
+}
+
+// Whole numbers; of "3.7" the whole part, for some count in halves.
+std::optional<std::uint64_t> numberOf(const supervise::ProgressValues& values,
+                                      std::string_view name) {
+  const auto* text = valueOf(values, name);
+  if (!text) return std::nullopt;
+  std::uint64_t number = 0;
+  const auto* last = text->data() + text->size();
+  const auto [end, error] = std::from_chars(text->data(), last, number);
+  if (error != std::errc() || (end != last && *end != '.')) return std::nullopt;
+  return number;
+}
+
+model::ProgressView viewOf(const supervise::RankProgress& rank) {
+  model::ProgressView view;
+  view.at = rank.at;
+  const auto epoch = numberOf(rank.values, "epoch");
+  const auto step = numberOf(rank.values, "step");
+  std::string_view total;
+  if (epoch) {
+    view.done = *epoch;
+    view.unit = "epoch";
+    total = "epochs";
+  } else if (step) {
+    view.done = *step;
+    view.unit = "step";
+    total = "steps";
+  }
+  view.total = numberOf(rank.values, total).value_or(0);
+  for (const auto& value : rank.values) {
+    if (value.first != view.unit && value.first != total) view.values.push_back(value);
+  }
+  return view;
+}
+
+std::optional<std::uint64_t> epochIn(const supervise::ProgressValues& values) {
+  if (const auto epoch = numberOf(values, "epoch")) return epoch;
+  return numberOf(values, "step");
+}
+
+}  // namespace
+
+std::optional<model::ProgressView> progressOf(const supervise::Progress& progress) {
+  const supervise::RankProgress* first = nullptr;
+  for (const auto& rank : progress.ranks) {
+    if (!first || rank.rank < first->rank) first = &rank;
+  }
+  if (!first) return std::nullopt;
+  return viewOf(*first);
+}
+
+std::optional<model::ProgressView> readProgress(const std::string& attemptDirectory) {
+  const auto progress = supervise::readProgress(attemptDirectory);
+  if (!progress || !*progress) return std::nullopt;
+  return progressOf(**progress);
+}
+
+std::optional<model::ProgressView> ProgressCache::read(const std::string& attemptDirectory) {
+  struct stat info {};
+  if (::stat((attemptDirectory + "/progress.json").c_str(), &info) != 0) return std::nullopt;
+  Entry now{info.st_ino, info.st_size, info.st_mtim.tv_sec * 1'000'000'000LL + info.st_mtim.tv_nsec,
+            std::nullopt};
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = entries_.find(attemptDirectory);
+    if (known != entries_.end() && known->second.inode == now.inode &&
+        known->second.size == now.size && known->second.modified == now.modified) {
+      return known->second.view;
+    }
+  }
+  now.view = readProgress(attemptDirectory);
+  const std::lock_guard lock(mutex_);
+  return (entries_[attemptDirectory] = now).view;
+}
+
+void ProgressCache::forget(const std::string& attemptDirectory) {
+  const std::lock_guard lock(mutex_);
+  entries_.erase(attemptDirectory);
+}
+
+std::vector<Checkpoint> checkpointsOf(const supervise::Progress& progress,
+                                      const supervise::Launch* launch) {
+  std::vector<Checkpoint> found;
+  for (const auto& report : progress.checkpoints) {
+    auto epoch = epochIn(report.values);
+    // Without a number of its own, the announcement itself tells one "latest.ckpt" from the next.
+    const auto which =
+        epoch ? "#" + std::to_string(*epoch) : "@" + std::to_string(report.at.micros);
+    for (const auto& rank : progress.ranks) {
+      if (!epoch && rank.rank == report.rank) epoch = epochIn(rank.values);
+    }
+    std::filesystem::path path(report.path);
+    if (path.is_relative() && launch && report.rank < launch->ranks.size()) {
+      path = std::filesystem::path(launch->ranks[report.rank].cwd) / path;
+    }
+    auto text = path.lexically_normal().string();
+    while (text.size() > 1 && text.back() == '/') text.pop_back();
+    auto key = text + which;
+    found.push_back({epoch.value_or(0), std::move(text), std::move(key)});
+  }
+  return found;
+}
+
+}  // namespace bole::engine

@@ -154,8 +154,7 @@ int runFsck(const cli::FsckOptions& options, const Console& console, Rng& rng) {
   const auto& ledger = report->ledger;
   if (options.json) {
     std::string fault;
-    codec::JsonWriter writer(fault);
-    if (report->fault) writer.string(report->fault->message());
+    if (report->fault) codec::appendJsonString(fault, report->fault->message());
     console.say(fmt::format(
         R"({{"clean":{},"events":{},"segments":{},"side_values":{},"erased":{},"jobs":{},"live_attempts":{},"fault":{}}})",
         !report->fault, ledger.events, ledger.segments, ledger.sideValues, ledger.erased, report->jobs,
@@ -179,7 +178,7 @@ int runBackup(const cli::BackupOptions& options, const Console& console) {
   }
   if (options.json) {
     std::string path;
-    codec::JsonWriter(path).string(options.destination);
+    codec::appendJsonString(path, options.destination);
     console.say("{\"destination\":" + path + "}");
   } else {
     console.say("backup written and verified: " + options.destination);

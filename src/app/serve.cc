@@ -1,0 +1,288 @@
+#include "app/serve.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "app/event_reader.h"
+#include "app/inventory.h"
+#include "app/log_source.h"
+#include "app/version.h"
+#include "controller/controller_thread.h"
+#include "engine/local/local_engine.h"
+#include "ledger/sqlite_ledger.h"
+#include "server/server.h"
+#include "spec/spec.h"
+
+namespace bole::app {
+namespace {
+
+constexpr std::uint16_t kDefaultPort = 8470;
+constexpr int kPollMillis = 200;  // how often a stopping server looks whether its jobs are gone
+
+// The controller's mailbox as the doors see it.
+class Mailbox final : public server::Commands {
+ public:
+  Mailbox(controller::Controller& controller, controller::ControllerThread& thread)
+      : controller_(controller), thread_(thread) {}
+  bool submit(controller::SubmitJobs command) override { return thread_.post(std::move(command)); }
+  bool stop(controller::StopJob command) override { return thread_.post(std::move(command)); }
+  std::shared_ptr<const controller::Snapshot> snapshot() const override {
+    return controller_.snapshot();
+  }
+
+ private:
+  controller::Controller& controller_;
+  controller::ControllerThread& thread_;
+};
+
+Result<void> makeDirectory(const std::string& path, mode_t mode) {
+  if (mkdir(path.c_str(), mode) == 0 || errno == EEXIST) return {};
+  return fail(systemError(errno, "cannot make a directory", path));
+}
+
+std::string userName(uid_t uid) {
+  passwd entry{};
+  std::array<char, 4096> buffer;
+  passwd* found = nullptr;
+  getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found);
+  return found ? found->pw_name : std::to_string(uid);
+}
+
+// What callers over TCP bear. Made once, readable by the owner alone.
+Result<std::string> tokenIn(const std::string& path, Rng& rng) {
+  std::array<unsigned char, 32> bytes;
+  rng.fill(bytes.data(), bytes.size());
+  std::string token;
+  for (const auto byte : bytes) token += fmt::format("{:02x}", byte);
+  const int made = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (made >= 0) {
+    const auto line = token + "\n";
+    const bool whole = write(made, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+    close(made);
+    if (whole) return token;
+    unlink(path.c_str());
+    return fail(makeError(ErrorCode::kUnavailable, "cannot write the token").at(path));
+  }
+  if (errno != EEXIST) return fail(systemError(errno, "cannot make the token", path));
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return fail(systemError(errno, "cannot read the token", path));
+  std::array<char, 256> text{};
+  const auto got = read(file, text.data(), text.size());
+  close(file);
+  token.assign(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+  while (!token.empty() && (token.back() == '\n' || token.back() == ' ')) token.pop_back();
+  if (token.size() < 16) {
+    return fail(makeError(ErrorCode::kInvalid, "the token is too short")
+                    .at(path)
+                    .expectedValue("16 characters or more")
+                    .withHint("remove the file: a new one is made"));
+  }
+  return token;
+}
+
+server::SpecParser specParser(bool plain) {
+  return [plain](const model::SubmitRequest& request,
+                 const std::string& user) -> Result<server::ParsedSpec> {
+    spec::ParseContext context;
+    context.directory = request.directory;
+    context.user = user;
+    context.env = request.env;
+    context.projectOverride = request.project;
+    context.upload = request.upload;
+    context.plain = plain;
+    BOLE_ASSIGN(auto parsed, spec::parseSpec({request.spec, request.fileName}, context));
+    server::ParsedSpec out;
+    out.missingEnv = std::move(parsed.missingEnv);
+    for (auto& job : parsed.jobs) {
+      if (!out.project.empty() && !job.project.empty() && job.project != out.project) {
+        return fail(makeError(ErrorCode::kInvalid, "the jobs of one file belong to several projects")
+                        .at(request.fileName)
+                        .foundValue(job.project)
+                        .expectedValue(out.project)
+                        .withHint("submit them one by one"));
+      }
+      if (!job.project.empty()) out.project = job.project;
+      out.jobs.push_back(std::move(job.spec));
+      out.warnings.push_back(std::move(job.warnings));
+    }
+    return out;
+  };
+}
+
+// Signals and requests to end, as one descriptor to wait on.
+class Ending {
+ public:
+  Ending() : event_(eventfd(0, EFD_CLOEXEC)) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    signals_ = signalfd(-1, &signals, SFD_CLOEXEC);
+  }
+  ~Ending() {
+    close(event_);
+    close(signals_);
+  }
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+
+  void ask(bool stopJobs) {
+    if (stopJobs) stopJobs_ = true;
+    const std::uint64_t one = 1;
+    static_cast<void>(!write(event_, &one, sizeof one));
+  }
+
+  // Waits for an end, at most so long; true if one was asked for.
+  bool wait(int millis) {
+    pollfd both[] = {{event_, POLLIN, 0}, {signals_, POLLIN, 0}};
+    return poll(both, 2, millis) > 0;
+  }
+  [[nodiscard]] bool stopJobs() const { return stopJobs_; }
+
+ private:
+  int event_;
+  int signals_ = -1;
+  std::atomic<bool> stopJobs_ = false;
+};
+
+// Everything between the doors and the disk, in the order in which it is torn down again.
+struct House {
+  gpu::HostInfo host;
+  Inventory inventory;
+  std::unique_ptr<ledger::SqliteLedger> ledger;
+  std::unique_ptr<engine::LocalEngine> engine;
+  std::unique_ptr<controller::Controller> controller;
+  std::unique_ptr<controller::ControllerThread> thread;
+};
+
+Result<House> build(const ServeOptions& options, Clock& clock, Rng& rng) {
+  const auto& home = options.up.home;
+  House house;
+  BOLE_ASSIGN(house.host, gpu::readHostInfo());
+  BOLE_ASSIGN(house.inventory, takeInventory(house.host, options.up.emulate));
+  BOLE_TRY(makeDirectory(home + "/attempts", 0700));
+  BOLE_TRY(makeDirectory(home + "/uploads", 0700));
+  BOLE_TRY(makeDirectory(home + "/work", 0711));
+  BOLE_ASSIGN(house.ledger, ledger::openLedger({home, rng}));
+  engine::LocalEngineOptions engineOptions;
+  engineOptions.layout = {home, home + "/uploads"};
+  engineOptions.programs = options.programs;
+  engineOptions.bootId = house.host.bootId;
+  BOLE_ASSIGN(house.engine, engine::LocalEngine::make(std::move(engineOptions), clock, rng));
+  controller::ControllerOptions controllerOptions;
+  controllerOptions.version = kVersion;
+  controllerOptions.bootId = house.host.bootId;
+  BOLE_ASSIGN(house.controller, controller::Controller::open(std::move(controllerOptions), *house.ledger,
+                                                             *house.engine, clock));
+  house.thread = std::make_unique<controller::ControllerThread>(*house.controller);
+  house.engine->open([thread = house.thread.get()](ports::EngineReport report) {
+    static_cast<void>(thread->post(std::move(report)));
+  });
+  BOLE_TRY(house.controller->start(house.inventory.nodes));
+  return house;
+}
+
+void stopAllJobs(const House& house) {
+  const auto snapshot = house.controller->snapshot();
+  snapshot->tables.jobs.forEach([&](JobId id, const model::JobRecord& job) {
+    if (model::isTerminal(job.state)) return true;
+    controller::StopJob stop;
+    stop.caller.source = "server";
+    stop.job = id;
+    stop.reason = model::StopReason::kServerDown;
+    static_cast<void>(house.thread->post(std::move(stop)));
+    return true;
+  });
+}
+
+bool anyLive(const House& house) {
+  bool live = false;
+  house.controller->snapshot()->tables.jobs.forEach([&](JobId, const model::JobRecord& job) {
+    live = !model::isTerminal(job.state);
+    return !live;
+  });
+  return live;
+}
+
+server::ServerOptions doors(const ServeOptions& options, const House& house, Clock& clock) {
+  const auto& home = options.up.home;
+  server::ServerOptions out;
+  out.socketPath = home + "/bole.sock";
+  out.tcpPort = options.up.port.value_or(kDefaultPort);
+  out.ownerUid = geteuid();
+  out.ownerName = userName(geteuid());
+  out.uploadsDirectory = home + "/uploads";
+  out.facts.version = kVersion;
+  out.facts.home = home;
+  out.facts.pid = getpid();
+  out.facts.startedAt = clock.wall();
+  out.facts.notes = house.inventory.notes;
+  for (const auto& note : house.ledger->notices()) out.facts.notes.push_back(note);
+  for (const auto& note : house.engine->notes()) out.facts.notes.push_back(note);
+  out.facts.sandbox = options.up.plain ? "plain" : "bubblewrap";
+  out.clock = &clock;
+  out.parseSpec = specParser(options.up.plain);
+  const engine::Layout layout{home, home + "/uploads"};
+  out.workDirectory = [layout](JobId id) { return layout.work(id); };
+  out.logDirectory = [layout](AttemptId id) { return layout.logs(id); };
+  out.progress = [&engine = *house.engine](AttemptId id) { return engine.progress(id); };
+  return out;
+}
+
+}  // namespace
+
+Result<void> serve(ServeOptions options, Clock& clock, Rng& rng) {
+  umask(077);
+  Ending ending;
+  const auto& home = options.up.home;
+  BOLE_ASSIGN(auto house, build(options, clock, rng));
+  LogSource logs{engine::LogReader(engine::Layout{home, home + "/uploads"})};
+  EventReader events(home, rng, [&] { return house.controller->snapshot(); });
+  Mailbox mailbox(*house.controller, *house.thread);
+  auto serverOptions = doors(options, house, clock);
+  BOLE_ASSIGN(serverOptions.token, tokenIn(options.up.tokenFile.empty() ? home + "/token" : options.up.tokenFile, rng));
+  serverOptions.commands = &mailbox;
+  serverOptions.logs = &logs;
+  serverOptions.readEvents = [&](std::uint64_t from, std::size_t limit) { return events.read(from, limit); };
+  serverOptions.onShutdown = [&](bool stopJobs) { ending.ask(stopJobs); };
+  BOLE_ASSIGN(const auto server, server::Server::start(std::move(serverOptions)));
+  house.controller->onPublish([&] { server->published(); });
+  house.thread->start();
+
+  Ready ready;
+  ready.lines.push_back(fmt::format("bole {} is up: {}/bole.sock and http://127.0.0.1:{} (pid {})", kVersion,
+                                    home, server->tcpPort(), getpid()));
+  for (const auto& note : house.inventory.notes) ready.lines.push_back(note);
+  for (const auto& note : house.engine->notes()) ready.lines.push_back(note);
+  for (const auto& line : ready.lines) options.log(line);
+  options.ready(ready);
+
+  ending.wait(-1);
+  if (ending.stopJobs()) {
+    options.log("stopping all jobs");
+    stopAllJobs(house);
+    while (anyLive(house)) {
+      ending.wait(0);
+      poll(nullptr, 0, kPollMillis);
+    }
+  }
+  server->stop();
+  house.thread->stop();
+  house.controller->close();
+  options.log("bole is down");
+  return {};
+}
+
+}  // namespace bole::app

@@ -23,16 +23,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMagic = 0x3154504b43474944ULL;  // "DIGCKPT1" on a little-endian machine
+constexpr std::uint64_t kMagic = 0x3254504b43474944ULL;  // "DIGCKPT2" on a little-endian machine
 
 // The file: this header, the weights, the velocity, the hash of all that.
 struct Header {
   std::uint64_t magic;
   std::uint64_t seed;
   std::uint64_t epoch;
+  double loss;
   std::uint64_t parameters;
 };
-static_assert(std::is_trivially_copyable_v<Header> && sizeof(Header) == 32);
+static_assert(std::is_trivially_copyable_v<Header> && sizeof(Header) == 40);
 
 std::string fileName(int epoch) {
   return format("epoch-%04d.ckpt", epoch);
@@ -44,7 +45,8 @@ tl::unexpected<Failure> systemFailure(const std::string& what, const std::string
 }
 
 std::string serialise(std::uint64_t seed, const TrainingState& state) {
-  const Header header{kMagic, seed, static_cast<std::uint64_t>(state.epoch), state.weights.size()};
+  const Header header{kMagic, seed, static_cast<std::uint64_t>(state.epoch), state.loss,
+                      state.weights.size()};
   std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));
   bytes += bytesOf(state.weights);
   bytes += bytesOf(state.velocity);
@@ -101,6 +103,7 @@ tl::expected<Loaded, std::string> load(const fs::path& path) {
   loaded.seed = header.seed;
   loaded.parameters = header.parameters;
   loaded.state.epoch = static_cast<int>(header.epoch);
+  loaded.state.loss = header.loss;
   if (header.parameters != kParameters ||
       bodyEnd != sizeof(header) + 2 * kParameters * sizeof(float)) {
     return loaded;  // of another network; the caller says so

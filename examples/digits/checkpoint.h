@@ -14,7 +14,8 @@ namespace digits {
 
 // All that training needs to go on as if it had never stopped.
 struct TrainingState {
-  int epoch = 0;  // epochs done
+  int epoch = 0;    // epochs done
+  double loss = 0;  // of the last of them
   std::vector<float> weights;
   std::vector<float> velocity;
 };

@@ -114,8 +114,7 @@ Sample renderSample(std::uint64_t seed, std::uint64_t number) {
   const auto glyph = kGlyphs[sample.label];
   const float cellWidth = random.uniform(1.3F, 2.1F);
   const float cellHeight = random.uniform(1.3F, 1.9F);
-  const float turn =
-      random.uniform(-0.2F, 0.2F);  // tangent of the angle: small turns need no sin
+  const float turn = random.uniform(-0.2F, 0.2F);  // tangent of the angle: small turns need no sin
   const float centreX = kSide / 2.0F - 0.5F + random.uniform(-1.5F, 1.5F);
   const float centreY = kSide / 2.0F - 0.5F + random.uniform(-1, 1);
   const float ink = random.uniform(0.6F, 1.0F);

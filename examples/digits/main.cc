@@ -36,13 +36,14 @@ Result<void> train(const Options& options, const Place& place, Keeper& keeper) {
 }
 
 int run(int argc, char** argv) {
-  const auto options = parseOptions(argc, argv);
+  const Environment environment = [](const char* name) -> const char* { return std::getenv(name); };
+  const auto options = parseOptions(argc, argv, environment);
   if (!options) return complain("digits", options.error());
   if (options->help) {
     printLine(usage());
     return 0;
   }
-  const auto place = readPlace([](const char* name) -> const char* { return std::getenv(name); });
+  const auto place = readPlace(environment);
   if (!place) return complain("digits", place.error());
   if (auto ok = checkTogether(*options, *place); !ok) return complain("digits", ok.error());
 

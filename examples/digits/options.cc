@@ -52,15 +52,24 @@ struct Description {
   std::function<Result<void>(Options&, std::string_view)> store;
 };
 
-Result<void> storeDirectory(Options& options, std::string_view text) {
-  if (text.empty()) return misused("--checkpoint-dir: is empty, expected a directory");
+Result<void> storeDirectory(Options& options, const std::string& name, std::string_view text) {
+  if (text.empty()) return misused(name + ": is empty, expected a directory");
   if (text.find_first_of(" \t\n\r") != std::string_view::npos) {
     return misused(
-        "--checkpoint-dir: found '" + std::string(text) +
+        name + ": found '" + std::string(text) +
         "', expected a path without spaces (it is reported in a line of key=value pairs)");
   }
   options.checkpointDir = text;
   return {};
+}
+
+std::function<Result<void>(Options&, std::string_view)> fileInto(std::string Options::*member,
+                                                                 const char* name) {
+  return [=](Options& options, std::string_view text) -> Result<void> {
+    if (text.empty()) return misused(std::string(name) + ": is empty, expected a file");
+    options.*member = text;
+    return {};
+  };
 }
 
 // Short names for the table below.
@@ -77,27 +86,34 @@ const std::vector<Description>& descriptions() {
   static const std::vector<Description> table = {
       {"epochs", "N", "epochs in all, those before a resume included (20)",
        into(&Options::epochs, "--epochs", 1, 1'000'000)},
-      {"checkpoint-dir", "DIR", "write checkpoints here and resume from the newest complete one",
-       storeDirectory},
+      {"checkpoint-dir", "DIR",
+       "write checkpoints here and resume from the newest complete one (BOLE_CHECKPOINT_DIR)",
+       [](Options& options, std::string_view text) {
+         return storeDirectory(options, "--checkpoint-dir", text);
+       }},
       {"checkpoint-every", "N", "epochs between checkpoints (5)",
        into(&Options::checkpointEvery, "--checkpoint-every", 1, 1'000'000)},
       {"seed", "N", "decides pictures, first weights and order (1)",
        into(&Options::seed, "--seed", std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max())},
-      {"samples", "N", "training pictures of all ranks together (8192)",
+      {"samples", "N", "training pictures of all ranks together (16384)",
        into(&Options::samples, "--samples", std::size_t{1}, std::size_t{10'000'000})},
-      {"batch", "N", "pictures a step, of all ranks together (128)",
+      {"batch", "N", "pictures a step, of all ranks together (256)",
        into(&Options::batch, "--batch", std::size_t{1}, std::size_t{1'000'000})},
-      {"lr", "X", "learning rate (0.02)", into(&Options::learningRate, "--lr", 1e-6F, 10.0F)},
-      {"epoch-seconds", "X", "an epoch takes at least so long, for watching (0)",
-       into(&Options::epochSeconds, "--epoch-seconds", 0.0, 86400.0)},
+      {"lr", "X", "learning rate (0.04)", into(&Options::learningRate, "--lr", 1e-6F, 10.0F)},
+      {"sleep-ms", "N", "an epoch takes at least so many milliseconds, for watching (0)",
+       into(&Options::sleepMillis, "--sleep-ms", 0, 86'400'000)},
       {"timeout", "N", "seconds to wait for other ranks before giving up (60)",
        into(&Options::timeoutSeconds, "--timeout", 1, 86400)},
-      {"fail-at-epoch", "N", "for tests: fail in this epoch, unless this run was resumed",
-       into(&Options::failAtEpoch, "--fail-at-epoch", 1, 1'000'000)},
+      {"result", "FILE", "write loss, accuracy and a hash of the weights here at the end",
+       fileInto(&Options::result, "--result")},
+      {"fail-epoch", "N", "for tests: fail in this epoch",
+       into(&Options::failEpoch, "--fail-epoch", 1, 1'000'000)},
       {"fail-rank", "R", "for tests: the rank that fails (0)",
        into(&Options::failRank, "--fail-rank", 0, static_cast<int>(kMostRanks) - 1)},
-      {"exit-code", "C", "for tests: the code it fails with (1)",
-       into(&Options::exitCode, "--exit-code", 1, 255)},
+      {"fail-code", "C", "for tests: the exit code it fails with (1)",
+       into(&Options::failCode, "--fail-code", 1, 255)},
+      {"fail-marker", "FILE", "for tests: fail once; this file says that it has been",
+       fileInto(&Options::failMarker, "--fail-marker")},
   };
   return table;
 }
@@ -126,7 +142,7 @@ std::string usage() {
   return text + "  --help                  this text\n";
 }
 
-Result<Options> parseOptions(int argc, char** argv) {
+Result<Options> parseOptions(int argc, char** argv, const Environment& environment) {
   std::vector<option> longOptions;
   for (const auto& description : descriptions()) {
     longOptions.push_back({description.name, required_argument, nullptr, 0});
@@ -135,6 +151,10 @@ Result<Options> parseOptions(int argc, char** argv) {
   longOptions.push_back({nullptr, 0, nullptr, 0});
 
   Options options;
+  if (const char* directory = environment("BOLE_CHECKPOINT_DIR")) {
+    auto stored = storeDirectory(options, "BOLE_CHECKPOINT_DIR", directory);
+    if (!stored) return passOn(stored.error());
+  }
   opterr = 0;
   optind = 1;
   for (;;) {

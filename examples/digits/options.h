@@ -16,14 +16,16 @@ struct Options {
   std::string checkpointDir;  // empty: no checkpoints
   int checkpointEvery = 5;
   std::uint64_t seed = 1;
-  std::size_t samples = 8192;  // of all ranks together; a multiple of batch
-  std::size_t batch = 128;     // of all ranks together
-  float learningRate = 0.02F;
-  double epochSeconds = 0;  // an epoch takes at least so long
+  std::size_t samples = 16384;  // of all ranks together; a multiple of batch
+  std::size_t batch = 256;      // of all ranks together
+  float learningRate = 0.04F;
+  int sleepMillis = 0;      // an epoch takes at least so long
   int timeoutSeconds = 60;  // for other ranks, when they meet and in every exchange
-  int failAtEpoch = 0;      // 0: never
+  std::string result;       // a file; empty: none
+  int failEpoch = 0;        // 0: never
   int failRank = 0;
-  int exitCode = 1;
+  int failCode = 1;
+  std::string failMarker;  // a file that says that the failure has been; empty: fail each time
   bool help = false;
 };
 
@@ -40,7 +42,8 @@ struct Place {
 using Environment = std::function<const char*(const char*)>;
 
 [[nodiscard]] std::string usage();
-[[nodiscard]] Result<Options> parseOptions(int argc, char** argv);
+// BOLE_CHECKPOINT_DIR is the checkpoint directory where the command line names none.
+[[nodiscard]] Result<Options> parseOptions(int argc, char** argv, const Environment& environment);
 // With none of the variables set: rank 0 of 1.
 [[nodiscard]] Result<Place> readPlace(const Environment& environment);
 // What only both together can say.

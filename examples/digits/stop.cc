@@ -23,17 +23,9 @@ sigset_t stopSignals() {
   return set;
 }
 
-[[noreturn]] void dieOf(int signal) {
-  ::signal(signal, SIG_DFL);
-  const sigset_t set = stopSignals();
-  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
-  ::raise(signal);
-  ::_exit(128 + signal);  // not reached, unless process 1 of a namespace ignores the signal
-}
-
 }  // namespace
 
-StopWatch::StopWatch(std::function<void()> beforeDeath) : beforeDeath_(std::move(beforeDeath)) {
+StopWatch::StopWatch(std::function<void()> beforeExit) : beforeExit_(std::move(beforeExit)) {
   const sigset_t set = stopSignals();
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signals_ = Fd(::signalfd(-1, &set, SFD_CLOEXEC));
@@ -56,8 +48,8 @@ void StopWatch::watch() {
   }
   signalfd_siginfo info{};
   if (polled[1].revents == 0 || ::read(signals_.get(), &info, sizeof(info)) != sizeof(info)) return;
-  beforeDeath_();
-  dieOf(static_cast<int>(info.ssi_signo));
+  beforeExit_();
+  ::_exit(128 + static_cast<int>(info.ssi_signo));
 }
 
 }  // namespace digits

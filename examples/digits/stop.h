@@ -1,6 +1,5 @@
-// SIGTERM and SIGINT mean: save what there is, then die of that signal, so that whoever waits for
-// this process sees why it ended (a shell calls it 143 or 130). A thread of its own does it, for
-// the main one may be waiting for other ranks.
+// SIGTERM and SIGINT mean: save what there is, then exit with 143 or 130, as a shell counts
+// signals. A thread of its own does it, for the main one may be waiting for other ranks.
 #pragma once
 
 #include <functional>
@@ -13,7 +12,7 @@ namespace digits {
 class StopWatch {
  public:
   // Make it before any other thread: the signals are blocked here and in all threads started later.
-  explicit StopWatch(std::function<void()> beforeDeath);
+  explicit StopWatch(std::function<void()> beforeExit);
   ~StopWatch();
   StopWatch(const StopWatch&) = delete;
   StopWatch& operator=(const StopWatch&) = delete;
@@ -26,7 +25,7 @@ class StopWatch {
  private:
   void watch();
 
-  std::function<void()> beforeDeath_;
+  std::function<void()> beforeExit_;
   Fd signals_;  // a signalfd
   Fd end_;      // an eventfd
   std::thread thread_;

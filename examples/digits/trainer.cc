@@ -1,14 +1,22 @@
 #include "trainer.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
 #include <thread>
 
 #include "hash.h"
 #include "model.h"
 #include "output.h"
+#include "wire.h"
 
 namespace digits {
 namespace {
@@ -36,13 +44,14 @@ Result<void> Trainer::run() {
   double accuracy = -1;
   for (int epoch = state_.epoch + 1; epoch <= options_.epochs; ++epoch) {
     const auto begun = SteadyClock::now();
-    failOnPurpose(epoch);
+    if (auto fine = failOnPurpose(epoch); !fine) return fine;
     const auto loss = trainEpoch(epoch);
     if (!loss) return passOn(loss.error());
     const auto measured = testAccuracy();
     if (!measured) return passOn(measured.error());
     accuracy = *measured;
     state_.epoch = epoch;
+    state_.loss = *loss;
     keeper_.keep(state_, false);
     report(epoch, {*loss, accuracy, secondsSince(begun)});
     const bool due = epoch % options_.checkpointEvery == 0 || epoch == options_.epochs;
@@ -56,21 +65,21 @@ Result<void> Trainer::run() {
 Result<void> Trainer::start() {
   printLine(
       format("rank %zu of %zu: %zu training pictures", gang_.rank(), gang_.size(), shard_.size()));
-  state_ = {0, initialWeights(options_.seed), std::vector<float>(kParameters)};
+  state_ = {0, 0, initialWeights(options_.seed), std::vector<float>(kParameters)};
   if (gang_.rank() == 0 && !options_.checkpointDir.empty()) {
     auto found = newestCheckpoint(options_.checkpointDir, options_.seed);
     if (!found) return passOn(found.error());
     if (*found) state_ = std::move(**found);
   }
   float epoch = static_cast<float>(state_.epoch);  // exact: there are at most 10^6 epochs
+  // The loss stays with rank 0, which alone reports it.
   for (const auto& values :
        {std::span(&epoch, 1), std::span(state_.weights), std::span(state_.velocity)}) {
     if (auto sent = gang_.broadcast(values); !sent) return sent;
   }
   state_.epoch = static_cast<int>(epoch);
-  resumed_ = state_.epoch > 0;
   keeper_.keep(state_, true);
-  if (gang_.rank() == 0 && resumed_) {
+  if (gang_.rank() == 0 && state_.epoch > 0) {
     printLine(format("resumed from %s after epoch %d of %d", options_.checkpointDir.c_str(),
                      state_.epoch, options_.epochs));
   }
@@ -90,7 +99,7 @@ Result<double> Trainer::trainEpoch(int epoch) {
     const double share = static_cast<double>(step + 1) / static_cast<double>(steps);
     std::this_thread::sleep_until(
         begun + std::chrono::duration_cast<SteadyClock::duration>(
-                    std::chrono::duration<double>(options_.epochSeconds * share)));
+                    std::chrono::duration<double, std::milli>(options_.sleepMillis * share)));
   }
   if (!std::isfinite(loss)) {
     return failed(format(
@@ -132,7 +141,7 @@ void Trainer::report(int epoch, const Measured& measured) const {
   printLine(
       format("BOLE progress epoch=%d epochs=%d loss=%.4f accuracy=%.4f samples_per_second=%.0f",
              epoch, options_.epochs, measured.loss, measured.accuracy,
-             static_cast<double>(options_.samples) / measured.seconds));
+             static_cast<double>(options_.samples) / std::max(measured.seconds, 1e-6)));
 }
 
 Result<void> Trainer::finish(double accuracy) {
@@ -152,15 +161,39 @@ Result<void> Trainer::finish(double accuracy) {
   printLine(format(
       "rank %zu of %zu: done after epoch %d, test accuracy %.4f, weights %016llx on all ranks",
       gang_.rank(), gang_.size(), state_.epoch, accuracy, static_cast<unsigned long long>(hash)));
+  return gang_.rank() == 0 && !options_.result.empty() ? writeResult(accuracy, hash)
+                                                       : Result<void>();
+}
+
+// Complete or absent.
+Result<void> Trainer::writeResult(double accuracy, std::uint64_t hash) const {
+  const std::string temporary = options_.result + ".tmp";
+  std::ofstream file(temporary);
+  file << format("{\"epochs\": %d, \"loss\": %.9g, \"accuracy\": %.4f, \"weights\": \"%016llx\"}\n",
+                 state_.epoch, state_.loss, accuracy, static_cast<unsigned long long>(hash));
+  file.close();
+  if (!file) return failed("--result: cannot write " + temporary + ": " + std::strerror(errno));
+  std::error_code error;
+  std::filesystem::rename(temporary, options_.result, error);
+  if (error) return failed("--result: cannot write " + options_.result + ": " + error.message());
   return {};
 }
 
-void Trainer::failOnPurpose(int epoch) const {
-  if (resumed_ || epoch != options_.failAtEpoch) return;
-  if (gang_.rank() != static_cast<std::size_t>(options_.failRank)) return;
-  printErrorLine(format("rank %zu: fails in epoch %d with exit code %d, as --fail-at-epoch asks",
-                        gang_.rank(), epoch, options_.exitCode));
-  ::_exit(options_.exitCode);  // as a crash would end it: nothing is tidied up
+Result<void> Trainer::failOnPurpose(int epoch) const {
+  if (epoch != options_.failEpoch) return {};
+  if (gang_.rank() != static_cast<std::size_t>(options_.failRank)) return {};
+  if (!options_.failMarker.empty()) {
+    const Fd marker(
+        ::open(options_.failMarker.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    if (!marker.isOpen() && errno == EEXIST) return {};  // it has failed once
+    if (!marker.isOpen()) {
+      return failed("--fail-marker: cannot make " + options_.failMarker + ": " +
+                    std::strerror(errno));
+    }
+  }
+  printErrorLine(format("rank %zu: fails in epoch %d with exit code %d, as --fail-epoch asks",
+                        gang_.rank(), epoch, options_.failCode));
+  ::_exit(options_.failCode);  // as a crash would end it: nothing is tidied up
 }
 
 }  // namespace digits

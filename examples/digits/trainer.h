@@ -30,7 +30,8 @@ class Trainer {
   [[nodiscard]] Result<double> trainStep(std::size_t step);
   [[nodiscard]] Result<double> testAccuracy();
   [[nodiscard]] Result<void> finish(double accuracy);
-  void failOnPurpose(int epoch) const;
+  [[nodiscard]] Result<void> writeResult(double accuracy, std::uint64_t hash) const;
+  [[nodiscard]] Result<void> failOnPurpose(int epoch) const;
   void report(int epoch, const Measured& measured) const;
 
   const Options& options_;
@@ -39,7 +40,6 @@ class Trainer {
   Shard shard_;
   std::vector<Sample> tests_;
   TrainingState state_;
-  bool resumed_ = false;
   std::vector<float> gradient_;  // and the loss as its last element, so that one all-reduce does
 };
 

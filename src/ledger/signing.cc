@@ -108,7 +108,7 @@ bool signatureHolds(const PublicKey& key, std::string_view message, std::string_
 bool ringVouches(const KeyRing& ring, std::int64_t keyId, std::uint64_t sequence,
                  std::string_view message, std::string_view signature) {
   const auto listed = ring.find(keyId);
-  if (listed == ring.end()) return false;
+  if (listed == ring.end() || listed->second.firstSequence > sequence + 1) return false;
   const auto newer = std::next(listed);
   if (newer != ring.end() && newer->second.firstSequence <= sequence) return false;
   return signatureHolds(listed->second.key, message, signature);

@@ -74,8 +74,9 @@ struct ListedKey {
 };
 using KeyRing = std::map<std::int64_t, ListedKey>;
 
-// Whether the key of that number signed `message`, and may sign what ends at `sequence`: no newer
-// key was in force then.
+// Whether the key of that number signed `message`, and may sign what ends at `sequence`: it was in
+// force, or came into force right after (a seal may be written later than the event it ends with),
+// and no newer key was.
 [[nodiscard]] bool ringVouches(const KeyRing& ring, std::int64_t keyId, std::uint64_t sequence,
                                std::string_view message, std::string_view signature);
 

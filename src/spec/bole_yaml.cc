@@ -463,7 +463,7 @@ class JobReader {
     });
   }
 
-  Result<void> readMounts(const Value& value, std::vector<model::Mount>& mounts) const {
+  Result<void> readMounts(const Value& value, std::vector<model::Mount>& mounts) {
     BOLE_TRY(checkLength(value));
     return reader_.readItems(value, [&](const Value& item) -> Result<void> {
       model::Mount mount;
@@ -481,6 +481,7 @@ class JobReader {
       if (taken)
         return fail(reader_.error(item.at, item.path + ": two mounts at one target")
                         .foundValue(quoted(mount.target)));
+      BOLE_TRY(grow(session_, item, mount.source.size()));
       mounts.push_back(std::move(mount));
       return {};
     });

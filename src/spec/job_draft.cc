@@ -124,6 +124,16 @@ Result<Parsed> finishJob(Session& session, JobDraft draft) {
   return parsed;
 }
 
+Result<void> grow(Session& session, const Value& value, std::size_t bytes) {
+  constexpr std::size_t kMost = 16 * 1024 * 1024;
+  session.grown += bytes;
+  if (session.grown <= kMost) return {};
+  return fail(
+      session.reader
+          .error(value.at, value.path + ": with the values of variables the jobs grow too large")
+          .expectedValue("at most 16 MiB for one file"));
+}
+
 void setEnv(model::EnvList& list, std::string name, std::string value) {
   std::erase_if(list, [&](const auto& entry) { return entry.first == name; });
   list.emplace_back(std::move(name), std::move(value));
@@ -144,6 +154,7 @@ Result<void> takeBareEnv(Session& session, const Value& value, const std::string
     return fail(session.reader.error(value.at, "the value given for " + name + " is not text")
                     .expectedValue("UTF-8 without NUL"));
   }
+  BOLE_TRY(grow(session, value, found->second.size()));
   setEnv(list, name, found->second);
   return {};
 }

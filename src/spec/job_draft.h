@@ -17,7 +17,12 @@ struct Session {
   Reader& reader;
   const ParseContext& context;
   std::vector<std::string>& missingEnv;
+  std::size_t grown = 0;  // bytes that no longer stand in the text itself: values of variables,
+                          // directories before paths
 };
+
+// Counts such bytes, so that a small text cannot become huge jobs: kInvalid beyond 16 MiB a file.
+[[nodiscard]] Result<void> grow(Session& session, const Value& value, std::size_t bytes);
 
 struct TaskDraft {
   model::TaskShape shape;

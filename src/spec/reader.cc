@@ -75,6 +75,16 @@ Error Reader::error(const Value& value, Error problem) const {
   return std::move(problem).at(formatPlace(file_, value.at));
 }
 
+std::vector<std::string> Reader::takeWarnings() {
+  std::stable_sort(warnings_.begin(), warnings_.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first.line, a.first.column) < std::pair(b.first.line, b.first.column);
+  });
+  std::vector<std::string> out;
+  for (const auto& [at, text] : warnings_) out.push_back(formatPlace(file_, at) + ": " + text);
+  warnings_.clear();
+  return out;
+}
+
 Value Reader::fieldOf(const Value& map, const Field& field) const {
   Value value{field.value.get(), map.path.empty() ? field.key : map.path + "." + field.key,
               field.value->at};

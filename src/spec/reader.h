@@ -41,10 +41,9 @@ class Reader {
   // An error of a grammar (no `where` yet) becomes one of this value.
   [[nodiscard]] Error error(const Value& value, Error problem) const;
 
-  void warn(Position at, std::string_view text) {
-    warnings_.push_back(formatPlace(file_, at) + ": " + std::string(text));
-  }
-  [[nodiscard]] std::vector<std::string> takeWarnings() { return std::exchange(warnings_, {}); }
+  void warn(Position at, std::string text) { warnings_.emplace_back(at, std::move(text)); }
+  // In the order of the text.
+  [[nodiscard]] std::vector<std::string> takeWarnings();
 
   // Hands each field to its reader, in the order written; a field that none is for is an error with
   // a suggestion.
@@ -72,7 +71,7 @@ class Reader {
 
  private:
   std::string_view file_;
-  std::vector<std::string> warnings_;
+  std::vector<std::pair<Position, std::string>> warnings_;
 };
 
 // "'text'" cut to a readable length, "a list", "a map", "nothing".

@@ -4,6 +4,7 @@
 
 #include "spec/bole_yaml.h"
 #include "spec/grammar.h"
+#include "spec/volcano.h"
 #include "spec/yaml_tree.h"
 
 namespace bole::spec {
@@ -34,7 +35,7 @@ Result<void> checkContext(const Reader& reader, const ParseContext& context) {
 }
 
 Result<Parsed> readDocument(Session& session, const Node& root) {
-  return readBoleYaml(session, root);
+  return isKubernetesObject(root) ? readVolcanoJob(session, root) : readBoleYaml(session, root);
 }
 
 }  // namespace

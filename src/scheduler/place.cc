@@ -167,6 +167,8 @@ std::optional<std::vector<model::RankPlacement>> placeGang(FreeCapacity& free, c
       std::vector<std::uint32_t> possible;
       const auto at = nodeFor(free, task, used, possible);
       if (!at) {
+        // The rest of this task are like this one: none of them fits. The gang may do without.
+        if (r >= task.minAvailable && shape.minAvailable < shape.replicas()) break;
         free.rollBack(mark);
         return std::nullopt;
       }
@@ -176,6 +178,10 @@ std::optional<std::vector<model::RankPlacement>> placeGang(FreeCapacity& free, c
       used[*at] = true;
       ranks.push_back({t, r, free.nodes()[*at].id, std::move(gpus)});
     }
+  }
+  if (ranks.size() < shape.minAvailable) {
+    free.rollBack(mark);
+    return std::nullopt;
   }
   return ranks;
 }

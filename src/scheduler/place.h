@@ -9,7 +9,8 @@
 
 namespace bole::scheduler {
 
-// All ranks of the shape, taken from `free`; or nothing, with `free` as before. Ranks go to as few nodes as the order of
+// All ranks of the shape, taken from `free`; fewer where they do not all fit and the shape's minimum allows it; or
+// nothing, with `free` as before. Ranks go to as few nodes as the order of
 // tasks allows, to the node with the fewest GPUs left over, on the GPUs with the best links among themselves.
 [[nodiscard]] std::optional<std::vector<model::RankPlacement>> placeGang(FreeCapacity& free, const model::JobShape& shape);
 

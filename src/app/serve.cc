@@ -177,10 +177,11 @@ Result<House> build(const ServeOptions& options, Clock& clock, Rng& rng) {
   BOLE_TRY(makeDirectory(home + "/work", 0711));
   BOLE_ASSIGN(house.ledger, ledger::openLedger({home, rng}));
   engine::LocalEngineOptions engineOptions;
-  engineOptions.layout = {home, home + "/uploads"};
+  engineOptions.home = home;
   engineOptions.programs = options.programs;
+  engineOptions.plain = options.up.plain;
   engineOptions.bootId = house.host.bootId;
-  BOLE_ASSIGN(house.engine, engine::LocalEngine::make(std::move(engineOptions), clock, rng));
+  house.engine = std::make_unique<engine::LocalEngine>(std::move(engineOptions), clock, rng);
   controller::ControllerOptions controllerOptions;
   controllerOptions.version = kVersion;
   controllerOptions.bootId = house.host.bootId;
@@ -191,6 +192,7 @@ Result<House> build(const ServeOptions& options, Clock& clock, Rng& rng) {
     static_cast<void>(thread->post(std::move(report)));
   });
   BOLE_TRY(house.controller->start(house.inventory.nodes));
+  house.engine->sweep();
   return house;
 }
 
@@ -230,13 +232,16 @@ server::ServerOptions doors(const ServeOptions& options, const House& house, Clo
   out.facts.startedAt = clock.wall();
   out.facts.notes = house.inventory.notes;
   for (const auto& note : house.ledger->notices()) out.facts.notes.push_back(note);
-  for (const auto& note : house.engine->notes()) out.facts.notes.push_back(note);
   out.facts.sandbox = options.up.plain ? "plain" : "bubblewrap";
   out.clock = &clock;
   out.parseSpec = specParser(options.up.plain);
-  const engine::Layout layout{home, home + "/uploads"};
-  out.workDirectory = [layout](JobId id) { return layout.work(id); };
-  out.logDirectory = [layout](AttemptId id) { return layout.logs(id); };
+  out.workDirectory = [&engine = *house.engine, &controller = *house.controller](JobId id) {
+    const auto snapshot = controller.snapshot();
+    const auto* job = snapshot->tables.jobs.find(id);
+    const auto text = job ? snapshot->text(*job) : nullptr;
+    return text ? engine.workDirectory(id, {*job->shape, *text}) : std::string();
+  };
+  out.logDirectory = [layout = house.engine->layout()](AttemptId id) { return layout.logs(id); };
   out.progress = [&engine = *house.engine](AttemptId id) { return engine.progress(id); };
   return out;
 }
@@ -248,7 +253,7 @@ Result<void> serve(ServeOptions options, Clock& clock, Rng& rng) {
   Ending ending;
   const auto& home = options.up.home;
   BOLE_ASSIGN(auto house, build(options, clock, rng));
-  LogSource logs{engine::LogReader(engine::Layout{home, home + "/uploads"})};
+  LogSource logs{engine::LogReader(house.engine->layout())};
   EventReader events(home, rng, [&] { return house.controller->snapshot(); });
   Mailbox mailbox(*house.controller, *house.thread);
   auto serverOptions = doors(options, house, clock);
@@ -265,7 +270,6 @@ Result<void> serve(ServeOptions options, Clock& clock, Rng& rng) {
   ready.lines.push_back(fmt::format("bole {} is up: {}/bole.sock and http://127.0.0.1:{} (pid {})", kVersion,
                                     home, server->tcpPort(), getpid()));
   for (const auto& note : house.inventory.notes) ready.lines.push_back(note);
-  for (const auto& note : house.engine->notes()) ready.lines.push_back(note);
   for (const auto& line : ready.lines) options.log(line);
   options.ready(ready);
 

@@ -11,6 +11,7 @@
 
 #include <chrono>
 
+#include "output.h"
 #include "store_server.h"
 #include "tcp_store.h"
 
@@ -72,6 +73,8 @@ Result<Gang> Gang::join(const Place& place, const Options& options) {
   if (place.worldSize == 1) return Gang(place, nullptr);
   const std::uint64_t print = fingerprint(options);
   const std::chrono::seconds timeout(options.timeoutSeconds);
+  printLine(format("rank %zu of %zu: meets the others at %s:%s", place.rank, place.worldSize,
+                   place.masterAddr.c_str(), place.masterPort.c_str()));
   std::unique_ptr<StoreServer> server;
   if (place.rank == 0) {
     auto started = StoreServer::start(place, print);

@@ -29,7 +29,7 @@ Result<void> train(const Options& options, const Place& place, Keeper& keeper) {
   auto done = trainer.run();
   // Gloo's destructors wait for peers that may hang; a failed process has nothing left to tidy up.
   if (!done) {
-    StopWatch::allowForStop();
+    if (place.worldSize > 1) StopWatch::allowForStop();
     ::_exit(complain("digits: rank " + std::to_string(place.rank), done.error()));
   }
   return {};

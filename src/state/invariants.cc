@@ -70,7 +70,9 @@ Result<void> checkNode(const model::NodeRecord& node, const Held& held) {
 Result<void> checkJob(const model::Tables& tables, const model::JobRecord& job) {
   const auto* attempt = tables.attempts.find(job.attempt);
   const bool live = attempt && attempt->live;
-  if (live != model::holdsCapacity(job.state)) {
+  // Between an attempt's end and the event that says what follows, which are of one moment, the job stands as it was.
+  const bool justEnded = attempt && !live && attempt->endedAt == tables.time;
+  if (live != model::holdsCapacity(job.state) && !justEnded) {
     return fail(broken(fmt::format("job {} {} capacity, which its state does not allow", job.id.value,
                                    live ? "holds" : "holds no")));
   }

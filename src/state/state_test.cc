@@ -1,0 +1,154 @@
+#include "state/state.h"
+
+#include <gtest/gtest.h>
+
+namespace bole::state {
+namespace {
+
+using model::JobState;
+
+model::Node nodeOf(std::uint32_t gpus) {
+  model::Node node;
+  node.name = "a";
+  node.cpus = MilliCpu(8000);
+  node.memory = kGiB * 64;
+  node.gpus.resize(gpus);
+  node.links.resize(std::size_t{gpus} * gpus);
+  return node;
+}
+
+model::JobShape gangOf(std::uint32_t replicas) {
+  model::JobShape shape;
+  model::TaskShape task;
+  task.replicas = task.minAvailable = replicas;
+  task.gpus.count = 1;
+  shape.tasks = {task};
+  shape.minAvailable = replicas;
+  return shape;
+}
+
+class StateTest : public ::testing::Test {
+ protected:
+  Result<void> apply(const model::Event& event) {
+    auto done = state_.apply(event, state_.tables().sequence + 1, Timestamp{state_.tables().time.micros + 1});
+    if (done) {
+      const auto sound = checkInvariants(state_.tables());
+      EXPECT_TRUE(sound) << sound.error().message();
+    }
+    return done;
+  }
+  void must(const model::Event& event) {
+    const auto done = apply(event);
+    ASSERT_TRUE(done) << done.error().message();
+  }
+  // As apply(), for events of one moment.
+  void mustAtOnce(const model::Event& event) {
+    ASSERT_TRUE(state_.apply(event, state_.tables().sequence + 1, state_.tables().time));
+    EXPECT_TRUE(checkInvariants(state_.tables()));
+  }
+  // Refused, and nothing changed by it.
+  void mustNot(const model::Event& event) {
+    const auto sequence = state_.tables().sequence;
+    const auto queued = state_.queued();
+    const auto live = state_.liveAttempts();
+    EXPECT_FALSE(apply(event)) << model::kindOf(event);
+    EXPECT_EQ(state_.tables().sequence, sequence);
+    EXPECT_EQ(state_.queued(), queued);
+    EXPECT_EQ(state_.liveAttempts(), live);
+  }
+
+  void SetUp() override {
+    must(model::ProjectCreated{ProjectId(1), SideId(1)});
+    must(model::NodeRegistered{NodeId(1), nodeOf(4)});
+    must(model::JobSubmitted{JobId(1), ProjectId(1), UserId(), gangOf(2), SideId(2)});
+  }
+
+  [[nodiscard]] model::AttemptPlanned plan(std::uint64_t attempt, std::uint64_t job,
+                                           std::vector<std::uint32_t> gpus) const {
+    model::AttemptPlanned event{AttemptId(attempt), JobId(job), 1, {}};
+    for (std::uint32_t i = 0; i < gpus.size(); ++i) event.ranks.push_back({0, i, NodeId(1), {gpus[i]}});
+    return event;
+  }
+  const model::JobRecord& job(std::uint64_t id) { return *state_.tables().jobs.find(JobId(id)); }
+
+  State state_;
+};
+
+TEST_F(StateTest, AJobsLife) {
+  must(plan(1, 1, {0, 1}));
+  EXPECT_EQ(job(1).state, JobState::kStarting);
+  EXPECT_EQ(state_.tables().nodes.find(NodeId(1))->gpuHolder[1], AttemptId(1));
+  must(model::AttemptStarted{AttemptId(1)});
+  EXPECT_EQ(job(1).state, JobState::kRunning);
+  mustNot(model::JobEnded{JobId(1), JobState::kSucceeded, {}});  // its attempt lives
+  must(model::AttemptEnded{AttemptId(1), model::AttemptOutcome::kCompleted, -1, {}, {}});
+  EXPECT_EQ(state_.tables().nodes.find(NodeId(1))->gpuUsed[1], MilliGpu(0));
+  mustAtOnce(model::JobEnded{JobId(1), JobState::kSucceeded, {}});
+  mustNot(model::JobEnded{JobId(1), JobState::kFailed, {}});  // final
+  mustNot(model::StopRequested{JobId(1), model::StopReason::kCancelled, {}});
+  must(model::JobForgotten{JobId(1)});
+  EXPECT_EQ(state_.tables().attempts.size(), 0u);
+}
+
+TEST_F(StateTest, NoPlacementThatCannotBe) {
+  mustNot(plan(1, 1, {0}));         // less than the gang
+  mustNot(plan(1, 1, {0, 0}));      // a GPU twice
+  mustNot(plan(1, 1, {0, 4}));      // a GPU that is not there
+  mustNot(plan(1, 9, {0, 1}));      // no such job
+  must(plan(1, 1, {0, 1}));
+  mustNot(plan(2, 1, {2, 3}));      // it has one already
+  must(model::JobSubmitted{JobId(2), ProjectId(1), UserId(), gangOf(2), SideId(3)});
+  mustNot(plan(2, 2, {1, 2}));      // GPU 1 is held
+  mustNot(plan(1, 2, {2, 3}));      // an attempt's id twice
+  must(plan(2, 2, {2, 3}));
+}
+
+TEST_F(StateTest, SequenceAndTimeOnlyGoOn) {
+  const auto sequence = state_.tables().sequence;
+  EXPECT_FALSE(state_.apply(model::ServerStarted{}, sequence, state_.tables().time));
+  EXPECT_FALSE(state_.apply(model::ServerStarted{}, sequence + 2, state_.tables().time));
+  EXPECT_FALSE(state_.apply(model::ServerStarted{}, sequence + 1, Timestamp{state_.tables().time.micros - 1}));
+}
+
+TEST_F(StateTest, ARetriedJobKeepsItsPlace) {
+  must(model::JobSubmitted{JobId(2), ProjectId(1), UserId(), gangOf(1), SideId(3)});
+  must(plan(1, 1, {0, 1}));
+  must(model::AttemptEnded{AttemptId(1), model::AttemptOutcome::kFailed, 0, {{0, true, 256}}, {}});
+  mustAtOnce(model::JobRequeued{JobId(1), Timestamp{}, 1});
+  EXPECT_EQ(state_.queued().begin()->job, JobId(1)) << "it came first and is first again";
+  EXPECT_EQ(job(1).retries, 1u);
+  EXPECT_EQ(job(1).failure->status, 256);
+}
+
+TEST_F(StateTest, AHigherPriorityComesFirst) {
+  auto urgent = gangOf(1);
+  urgent.priority = 5;
+  must(model::JobSubmitted{JobId(2), ProjectId(1), UserId(), urgent, SideId(3)});
+  EXPECT_EQ(state_.queued().begin()->job, JobId(2));
+}
+
+TEST_F(StateTest, ASmallerInventoryDoesNotForgetWhatIsHeld) {
+  must(plan(1, 1, {2, 3}));
+  must(model::NodeRegistered{NodeId(1), nodeOf(1)});
+  must(model::AttemptEnded{AttemptId(1), model::AttemptOutcome::kCompleted, -1, {}, {}});
+  EXPECT_EQ(state_.tables().nodes.find(NodeId(1))->gpuUsed[3], MilliGpu(0));
+}
+
+TEST_F(StateTest, InvariantsSeeAWrongTable) {
+  must(plan(1, 1, {0, 1}));
+  auto tables = state_.tables();
+  tables.nodes.edit(NodeId(1))->gpuUsed[0] = MilliGpu(0);
+  EXPECT_FALSE(checkInvariants(tables));
+  tables = state_.tables();
+  tables.jobs.edit(JobId(1))->state = JobState::kSucceeded;
+  EXPECT_FALSE(checkInvariants(tables));
+  tables = state_.tables();
+  tables.attempts.edit(AttemptId(1))->live = false;
+  EXPECT_FALSE(checkInvariants(tables));
+  tables = state_.tables();
+  tables.attempts.edit(AttemptId(1))->ranks.pop_back();
+  EXPECT_FALSE(checkInvariants(tables));
+}
+
+}  // namespace
+}  // namespace bole::state

@@ -18,7 +18,7 @@ constexpr std::size_t kMaxLogLines = 100'000;
 constexpr std::size_t kLastLines = 20;
 constexpr std::size_t kDefaultEvents = 100;
 constexpr std::size_t kMaxEvents = 10'000;
-constexpr std::size_t kEventWindow = 1'000;       // read at once when only some kinds are wanted
+constexpr std::size_t kEventWindow = 1'000;  // read at once when only some kinds are wanted
 constexpr std::uint64_t kMaxEventsLookedAt = 200'000;  // when looking for a rare kind
 constexpr Duration kMaxGrace = hours(24);
 
@@ -328,8 +328,10 @@ void Api::submit(const Request& request, const Respond& respond) const {
   if (!missing.empty()) return respond({.answer = missingValues(missing, wanted->fileName)});
   const unsigned done = wanted->dryRun ? 200 : 201;
   command->reply = [respond, done](Result<model::SubmitAnswer> result) {
-    if (result) answerWith(respond, done, *result);
-    else answerError(respond, result.error());
+    if (result)
+      answerWith(respond, done, *result);
+    else
+      answerError(respond, result.error());
   };
   if (!options_.commands->submit(std::move(*command))) answerError(respond, busy());
 }
@@ -373,8 +375,10 @@ void Api::stop(const Request& request, const Respond& respond) const {
 
 void Api::logs(const Request& request, const Respond& respond) const {
   auto reply = logsOf(request);
-  if (reply) respond(std::move(*reply));
-  else answerError(respond, reply.error());
+  if (reply)
+    respond(std::move(*reply));
+  else
+    answerError(respond, reply.error());
 }
 
 Result<Reply> Api::logsOf(const Request& request) const {
@@ -405,24 +409,26 @@ Result<Reply> Api::logsOf(const Request& request) const {
   query.since = Timestamp{static_cast<std::int64_t>(since.value_or(0))};
   if (tail) query.tail = static_cast<std::size_t>(*tail);
   if (followed || request.wantsEvents) {
-    BOLE_ASSIGN(auto stream, followLogs(options_, {job->id, wanted, query.rank, query.since,
-                                                   query.tail, request.lastEventId,
-                                                   request.caller}));
+    BOLE_ASSIGN(auto stream,
+                followLogs(options_, {job->id, wanted, query.rank, query.since, query.tail,
+                                      request.lastEventId, request.caller}));
     return Reply{.answer = {}, .stream = std::move(stream)};
   }
   model::LogPage page;
   if (attempt) {
     query.attempt = attempt->id;
-    BOLE_ASSIGN(page, options_.logs->page(query, std::min(query.tail.value_or(kMaxLogLines),
-                                                          kMaxLogLines)));
+    BOLE_ASSIGN(page, options_.logs->page(
+                          query, std::min(query.tail.value_or(kMaxLogLines), kMaxLogLines)));
   }
   return Reply{.answer = {200, codec::toJson(page), {}}};
 }
 
 void Api::events(const Request& request, const Respond& respond) const {
   auto reply = eventsOf(request);
-  if (reply) respond(std::move(*reply));
-  else answerError(respond, reply.error());
+  if (reply)
+    respond(std::move(*reply));
+  else
+    answerError(respond, reply.error());
 }
 
 namespace {
@@ -459,8 +465,8 @@ Result<model::EventList> newestEvents(const EventReader& read, std::uint64_t las
     }
     last = from - 1;
   }
-  return model::EventList{{std::make_move_iterator(newestFirst.rbegin()),
-                           std::make_move_iterator(newestFirst.rend())}};
+  return model::EventList{
+      {std::make_move_iterator(newestFirst.rbegin()), std::make_move_iterator(newestFirst.rend())}};
 }
 
 }  // namespace
@@ -500,7 +506,9 @@ void Api::shutdown(const Request& request, const Respond& respond) const {
     return answerError(respond, makeError(ErrorCode::kPermission, "you may not stop the server")
                                     .withHint("only who runs it and root may"));
   }
-  if (!options_.onShutdown) return answerError(respond, makeError(ErrorCode::kUnsupported, "this server cannot be stopped from here"));
+  if (!options_.onShutdown)
+    return answerError(
+        respond, makeError(ErrorCode::kUnsupported, "this server cannot be stopped from here"));
   respond({.answer = {202, "", {}},
            .whenAnswered = [this, stop = *stopJobs] { options_.onShutdown(stop); }});
 }

@@ -1,6 +1,8 @@
-// The endpoints under /v1, in plain values: finds the route of a request and answers it. Knows no socket.
+// The endpoints under /v1, in plain values: finds the route of a request and answers it. Knows no
+// socket.
 //
-// handle() runs on the pool and may block on files; it answers through `respond`, at once or when the controller has replied.
+// handle() runs on the pool and may block on files; it answers through `respond`, at once or when
+// the controller has replied.
 #pragma once
 
 #include <memory>

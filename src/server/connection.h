@@ -1,15 +1,19 @@
-// One client's connection: reads requests, has them answered, writes answers and events. Only for connection.cc and server.cc.
+// One client's connection: reads requests, has them answered, writes answers and events. Only for
+// connection.cc and server.cc.
 //
-// Everything here runs on the IO thread. At any time a connection waits for one thing (Phase) and knows until when; sweep()
-// drops the ones that wait too long, so that there are no timers but one. What it keeps in memory is bounded: one request,
-// one answer or one portion of a stream.
+// Everything here runs on the IO thread. At any time a connection waits for one thing (Phase) and
+// knows until when; sweep() drops the ones that wait too long, so that there are no timers but one.
+// What it keeps in memory is bounded: one request, one answer or one portion of a stream.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -22,7 +26,7 @@ namespace bole::server {
 // Who is at the other end, as far as the kernel says.
 struct Peer {
   bool tcp = false;
-  uid_t uid = 0;   // Unix socket
+  uid_t uid = 0;    // Unix socket
   std::string key;  // whose limits count: "uid 1000" or "tcp"
 };
 
@@ -30,6 +34,14 @@ class Connection;
 
 // What all connections share.
 struct Hub {
+  Hub(ServerOptions& itsOptions, Api& itsApi, Uploads& itsUploads, Pool& itsPool,
+      std::shared_ptr<boost::asio::io_context> itsIo)
+      : options(itsOptions),
+        api(itsApi),
+        uploads(itsUploads),
+        pool(itsPool),
+        io(std::move(itsIo)) {}
+
   ServerOptions& options;
   Api& api;
   Uploads& uploads;
@@ -41,7 +53,7 @@ struct Hub {
   std::map<std::string, std::size_t> connectionsOf;  // by Peer::key
   std::map<std::string, std::size_t> streamsOf;      // by user
   std::map<std::string, std::size_t> answerBytesOf;  // by user: large answers not yet taken
-  std::set<Connection*> streams;                     // those that wait for something to tell
+  std::atomic<std::size_t> streams{0};  // of all users; read by the controller's thread
   bool stopping = false;
   std::function<void()> emptied;  // the last connection is gone
 
@@ -66,9 +78,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void start();
   void refuse(const Error& error, unsigned status);  // says why and closes
-  void sweep(Duration now);   // drops or warns off what takes too long; keeps quiet streams alive
-  void lookAgain();           // a snapshot is out, or the time to look has come
-  void stopServing();         // no further requests; streams end
+  void sweep(Duration now);  // drops what takes too long; keeps quiet streams alive
+  void lookAgain();          // a stream: a snapshot is out, or the time to look has come
+  void stopServing();        // no further requests; streams end
 
  private:
   struct Parts;  // Beast's
@@ -83,35 +95,45 @@ class Connection : public std::enable_shared_from_this<Connection> {
     kLingering,  // the last answer is written: for the reader to take it and go
     kClosed
   };
+  using Then = std::function<void()>;
 
   void enter(Phase phase, Duration patience);  // patience 0: for ever
-  void awaitRequest();
+
+  // Reading a request.
+  void awaitRequest(Duration patience);
   void readHead();
   void headRead();
-  void nameCaller(std::function<void()> then);
-  [[nodiscard]] std::optional<Answer> refusalOfHead() const;
+  void readFailed(const boost::system::error_code& error);
+  [[nodiscard]] std::optional<Answer> refusalOfHead() const;  // what a door does not let in
+  [[nodiscard]] bool hasBody() const;
+  void nameCaller();
   void admit();
   void readBody();
-  void bodyRead();
+  void refuseRequest(Answer answer);
+
+  // An upload.
   void beginUpload();
   void readPiece();
+  void pieceRead(bool last);
   void pieceWritten(Result<void> written, bool last);
   void uploaded(Result<bool> finished);
-  void work();
-  void refuseRequest(const Answer& answer);
-  void readFailed(const boost::system::error_code& error);
 
+  // Answering.
+  void work();
   [[nodiscard]] Respond responder();
   void replied(std::uint64_t serial, Reply reply);
   void send(Answer answer);
-  void write(std::string bytes, std::function<void()> then);
-  void writeSome();
+  [[nodiscard]] std::string headOf(const Answer& answer) const;
+  [[nodiscard]] bool countAnswer(std::size_t size);
   void answered();
+  void write(std::string bytes, Then then);
+  void writeSome();
 
+  // A stream.
   void startStream(std::shared_ptr<Stream> stream);
   void pull();
   void pulled(Portion portion);
-  void sendPortion(std::string text, std::function<void()> then);
+  void sendPortion(const std::string& text, Then then);
   void waitForMore(Duration lookAgain);
   void endStream();
   void watchReader();
@@ -119,6 +141,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void linger();
   void drainInput();
   void close();
+
+  // Runs `task` on the pool and `then`, with what it returns, here; unless the connection is closed
+  // meanwhile.
+  template <class Task, class Use>
+  void onPool(Task task, Use use);
 
   Hub& hub_;
   Socket socket_;
@@ -130,6 +157,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   const Route* route_ = nullptr;
   Request request_;
+  std::string user_;          // who asks
   std::uint64_t serial_ = 0;  // of the request; a reply to an older one is dropped
   bool keepAlive_ = false;
   bool http10_ = false;

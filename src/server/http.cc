@@ -69,7 +69,8 @@ const std::string* Target::find(std::string_view name) const {
 
 Result<Target> parseTarget(std::string_view text) {
   if (text.empty() || text.front() != '/') {
-    return fail(badTarget("not a path").foundValue(std::string(text.substr(0, 100)))
+    return fail(badTarget("not a path")
+                    .foundValue(std::string(text.substr(0, 100)))
                     .expectedValue("for example /v1/jobs"));
   }
   Target target;
@@ -87,20 +88,30 @@ Result<Target> parseTarget(std::string_view text) {
 
 unsigned httpStatus(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kInvalid: return 400;
-    case ErrorCode::kNotFound: return 404;
-    case ErrorCode::kConflict: return 409;
-    case ErrorCode::kRefused: return 422;
-    case ErrorCode::kPermission: return 403;
-    case ErrorCode::kUnavailable: return 503;
-    case ErrorCode::kUnsupported: return 501;
+    case ErrorCode::kInvalid:
+      return 400;
+    case ErrorCode::kNotFound:
+      return 404;
+    case ErrorCode::kConflict:
+      return 409;
+    case ErrorCode::kRefused:
+      return 422;
+    case ErrorCode::kPermission:
+      return 403;
+    case ErrorCode::kUnavailable:
+      return 503;
+    case ErrorCode::kUnsupported:
+      return 501;
     case ErrorCode::kCorrupt:
-    case ErrorCode::kInternal: return 500;
+    case ErrorCode::kInternal:
+      return 500;
   }
   return 500;
 }
 
-Answer errorAnswer(const Error& error) { return errorAnswer(error, httpStatus(error.code)); }
+Answer errorAnswer(const Error& error) {
+  return errorAnswer(error, httpStatus(error.code));
+}
 
 Answer errorAnswer(const Error& error, unsigned status) {
   model::ErrorView view;

@@ -32,7 +32,8 @@ struct Target {
   [[nodiscard]] const std::string* find(std::string_view name) const;
 };
 
-// Origin form only ("/path?query"). Errors: kInvalid (bad percent-encoding, a control character, a query over 64 fields).
+// Origin form only ("/path?query"). Errors: kInvalid (bad percent-encoding, a control character, a
+// query over 64 fields).
 [[nodiscard]] Result<Target> parseTarget(std::string_view text);
 
 struct Request {
@@ -55,14 +56,15 @@ struct Answer {
 
 // The next piece of a stream of server-sent events.
 struct Portion {
-  std::string text;    // whole events, ready to be sent; may be empty
-  bool more = false;   // there is more to be had at once
-  bool end = false;    // this was the last
-  Duration lookAgain;  // when nothing more is there: look again after this; 0: when a snapshot is out
+  std::string text;   // whole events, ready to be sent; may be empty
+  bool more = false;  // there is more to be had at once
+  bool end = false;   // this was the last
+  Duration
+      lookAgain;  // when nothing more is there: look again after this; 0: when a snapshot is out
 };
 
-// What a reader of events is told. It is asked for more only when he has taken what came before, so that a slow reader costs
-// one portion. One thread at a time; may block on files.
+// What a reader of events is told. It is asked for more only when he has taken what came before, so
+// that a slow reader costs one portion. One thread at a time; may block on files.
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -75,7 +77,8 @@ struct Reply {
   Answer answer;
   std::function<Answer()> make{};    // where set: called on the IO thread for the answer; quick
   std::shared_ptr<Stream> stream{};  // where set: the answer is 200 and these events
-  std::function<void()> whenAnswered{};  // on the IO thread, once the answer is written or the reader is gone
+  std::function<void()>
+      whenAnswered{};  // on the IO thread, once the answer is written or the reader is gone
 };
 
 using Respond = std::function<void(Reply)>;  // once, from any thread

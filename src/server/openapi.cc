@@ -36,7 +36,8 @@ std::string quoted(std::string_view text) {
 // The name of a described struct: its own, without namespaces.
 template <class T>
 constexpr std::string_view typeName() {
-  std::string_view text = __PRETTY_FUNCTION__;  // "... [with T = bole::model::JobView; ...]" or "[T = ...]"
+  std::string_view text =
+      __PRETTY_FUNCTION__;  // "... [with T = bole::model::JobView; ...]" or "[T = ...]"
   text.remove_prefix(text.find("T = ") + 4);
   text = text.substr(0, text.find_first_of(";]"));
   return text.substr(text.rfind(':') + 1);
@@ -46,8 +47,8 @@ std::string reference(std::string_view name) {
   return "{\"$ref\":\"#/components/schemas/" + std::string(name) + "\"}";
 }
 
-// Builds the schemas of described structs and of all that they are made of. What the writer writes is always there in an
-// answer; what a request must have is what is described as required.
+// Builds the schemas of described structs and of all that they are made of. What the writer writes
+// is always there in an answer; what a request must have is what is described as required.
 class Schemas {
  public:
   enum class Use { kAnswer, kRequest };
@@ -124,11 +125,16 @@ class Schemas {
 
   template <class T>
   std::string schemaOf(Use use) {
-    if constexpr (std::is_same_v<T, bool>) return "{\"type\":\"boolean\"}";
-    else if constexpr (std::is_same_v<T, double>) return "{\"type\":\"number\"}";
-    else if constexpr (std::is_integral_v<T>) return integer<T>();
-    else if constexpr (std::is_enum_v<T>) return enumeration<T>();
-    else if constexpr (std::is_same_v<T, std::string>) return "{\"type\":\"string\"}";
+    if constexpr (std::is_same_v<T, bool>)
+      return "{\"type\":\"boolean\"}";
+    else if constexpr (std::is_same_v<T, double>)
+      return "{\"type\":\"number\"}";
+    else if constexpr (std::is_integral_v<T>)
+      return integer<T>();
+    else if constexpr (std::is_enum_v<T>)
+      return enumeration<T>();
+    else if constexpr (std::is_same_v<T, std::string>)
+      return "{\"type\":\"string\"}";
     else if constexpr (codec::IsQuantity<T>::value || std::is_same_v<T, Timestamp>) {
       return integer<std::int64_t>();
     } else if constexpr (codec::IsId<T>::value) {
@@ -171,7 +177,8 @@ std::string outcome(const Outcome& outcome, const std::vector<EventKind>& events
                fmt::format("{{\"description\":{},\"data\":{}}}", quoted(kind.documentation),
                            reference(kind.schema));
     }
-    types += ",\"text/event-stream\":{\"schema\":{\"type\":\"string\"},\"x-events\":{" + kinds + "}}";
+    types +=
+        ",\"text/event-stream\":{\"schema\":{\"type\":\"string\"},\"x-events\":{" + kinds + "}}";
   }
   return fmt::format("{}:{{\"description\":{}{}}}", quoted(std::to_string(outcome.status)),
                      quoted(outcome.documentation),
@@ -194,8 +201,8 @@ std::string parameters(const Route& route) {
                      name == "job" ? "number or name of a job" : "64 lower case hex digits");
   }
   for (const auto& field : route.query) {
-    out += (out.empty() ? "" : ",") +
-           parameter(field.name, "query", field.type, field.documentation);
+    out +=
+        (out.empty() ? "" : ",") + parameter(field.name, "query", field.type, field.documentation);
   }
   return out;
 }
@@ -204,10 +211,11 @@ std::string requestBody(const Route& route) {
   if (route.body == BodyKind::kNone) return "";
   const auto inner =
       route.body == BodyKind::kUpload
-          ? std::string("\"application/x-tar\":{\"schema\":{\"type\":\"string\",\"format\":\"binary\"}}")
+          ? std::string(
+                "\"application/x-tar\":{\"schema\":{\"type\":\"string\",\"format\":\"binary\"}}")
           : content("application/json", route.request);
-  return fmt::format(",\"requestBody\":{{\"required\":{},\"content\":{{{}}}}}",
-                     !route.bodyOptional, inner);
+  return fmt::format(",\"requestBody\":{{\"required\":{},\"content\":{{{}}}}}", !route.bodyOptional,
+                     inner);
 }
 
 std::string operation(const Route& route) {
@@ -232,8 +240,8 @@ std::string paths(const std::vector<Route>& routes) {
   std::map<std::string_view, std::string> byPath;
   for (const auto& route : routes) {
     auto& methods = byPath[route.path];
-    methods += (methods.empty() ? "" : ",") + quoted(lowerCase(route.method)) + ":" +
-               operation(route);
+    methods +=
+        (methods.empty() ? "" : ",") + quoted(lowerCase(route.method)) + ":" + operation(route);
   }
   std::string out;
   for (const auto& [path, methods] : byPath) {
@@ -248,18 +256,18 @@ std::string openApiDocument(const std::vector<Route>& routes, const std::string&
   Schemas schemas;
   addAll<model::SubmitRequest, model::StopCommand>(schemas, Schemas::Use::kRequest);
   addAll<VersionView, LostView, model::StatusView, model::JobList, model::JobDetail,
-         model::SubmitAnswer, model::LogPage, model::NodeList, model::GpuList,
-         model::TopologyView, model::EventList, model::ErrorView>(schemas, Schemas::Use::kAnswer);
+         model::SubmitAnswer, model::LogPage, model::NodeList, model::GpuList, model::TopologyView,
+         model::EventList, model::ErrorView>(schemas, Schemas::Use::kAnswer);
   return fmt::format(
       "{{\"openapi\":\"3.1.0\",\"info\":{{\"title\":\"Bole\",\"version\":{},\"summary\":\"A GPU "
       "cloud on one machine\",\"description\":\"Times are microseconds since 1970 UTC, 0 where not "
       "yet; durations are microseconds; sizes are bytes. See docs/api.md.\"}},\"security\":[{{"
-      "\"token\":[]}}],\"paths\":{{{}}},\"components\":{{\"schemas\":{},\"responses\":{{\"Error\":{{"
+      "\"token\":[]}}],\"paths\":{{{}}},\"components\":{{\"schemas\":{},\"responses\":{{\"Error\":{"
+      "{"
       "\"description\":\"It was not done, and why\",\"content\":{{{}}}}}}},\"securitySchemes\":{{"
       "\"token\":{{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":\"For loopback TCP; on "
       "the Unix socket the kernel says who asks\"}}}}}}}}",
-      quoted(version), paths(routes), schemas.text(),
-      content("application/json", "ErrorView"));
+      quoted(version), paths(routes), schemas.text(), content("application/json", "ErrorView"));
 }
 
 }  // namespace bole::server

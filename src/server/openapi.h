@@ -1,4 +1,5 @@
-// The OpenAPI 3.1 document of the API, made from the table of routes and the descriptions of the codec.
+// The OpenAPI 3.1 document of the API, made from the table of routes and the descriptions of the
+// codec.
 #pragma once
 
 #include <string>

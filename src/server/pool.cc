@@ -8,7 +8,9 @@ Pool::Pool(std::size_t threads) {
   for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { loop(); });
 }
 
-Pool::~Pool() { stop(); }
+Pool::~Pool() {
+  stop();
+}
 
 void Pool::post(const std::string& who, Task task) {
   {

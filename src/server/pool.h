@@ -1,5 +1,6 @@
-// A small pool of threads for what may block. Each user has his own queue and the queues take turns, so that one who asks for
-// much delays himself. Bounded by its callers: a connection has at most one task here.
+// A small pool of threads for what may block. Each user has his own queue and the queues take
+// turns, so that one who asks for much delays himself. Bounded by its callers: a connection has at
+// most one task here.
 #pragma once
 
 #include <condition_variable>

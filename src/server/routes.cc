@@ -5,7 +5,8 @@
 namespace bole::server {
 namespace {
 
-constexpr Parameter kFollow{"follow", "boolean", "1: answer with server-sent events, as does `Accept: text/event-stream`"};
+constexpr Parameter kFollow{
+    "follow", "boolean", "1: answer with server-sent events, as does `Accept: text/event-stream`"};
 
 std::vector<Route> makeRoutes() {
   return {
@@ -39,7 +40,8 @@ std::vector<Route> makeRoutes() {
       {.method = "GET",
        .path = "/v1/jobs",
        .operation = "jobs",
-       .summary = "List jobs, the newest first; without `all` and `state` those that have not ended",
+       .summary =
+           "List jobs, the newest first; without `all` and `state` those that have not ended",
        .query = {{"all", "boolean", "1: those that have ended too"},
                  {"state", "string", "any of these, by commas: queued,running"},
                  {"user", "string", "of this user"},
@@ -52,7 +54,8 @@ std::vector<Route> makeRoutes() {
        .path = "/v1/jobs/{job}",
        .operation = "job",
        .summary = "Everything about one job",
-       .outcomes = {{200, "JobDetail", "the job; what is private is empty for others than its owner"}},
+       .outcomes = {{200, "JobDetail",
+                     "the job; what is private is empty for others than its owner"}},
        .handle = &Api::job},
       {.method = "POST",
        .path = "/v1/jobs/{job}/stop",
@@ -70,7 +73,8 @@ std::vector<Route> makeRoutes() {
        .query = {{"rank", "integer", "of this rank; otherwise of all, in the order of time"},
                  {"since", "integer", "from this time on, microseconds since 1970 UTC"},
                  {"tail", "integer", "only the newest so many lines"},
-                 {"attempt", "integer", "of the job's first, second, ... attempt; otherwise the newest"},
+                 {"attempt", "integer",
+                  "of the job's first, second, ... attempt; otherwise the newest"},
                  kFollow},
        .outcomes = {{200, "LogPage", "the newest lines, at most 100,000 and about 16 MiB"}},
        .events = {{"line", "LogLineView", "a line; its id continues behind it"},

@@ -1,5 +1,5 @@
-// What the API has, as data: the same table finds the handler of a request, refuses what it does not know, and becomes the
-// OpenAPI document.
+// What the API has, as data: the same table finds the handler of a request, refuses what it does
+// not know, and becomes the OpenAPI document.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ class Api;
 
 enum class BodyKind {
   kNone,
-  kJson,      // read whole, at most Limits::jsonBytes
-  kUpload,    // streamed to a file, see uploads.h
+  kJson,    // read whole, at most Limits::jsonBytes
+  kUpload,  // streamed to a file, see uploads.h
 };
 
 struct Parameter {
@@ -39,15 +39,15 @@ struct EventKind {
 
 struct Route {
   std::string_view method;
-  std::string_view path;  // "/v1/jobs/{job}/stop": a segment in braces takes any value
+  std::string_view path;       // "/v1/jobs/{job}/stop": a segment in braces takes any value
   std::string_view operation;  // its name in the OpenAPI document
   std::string_view summary;
   BodyKind body = BodyKind::kNone;
   std::string_view request{};  // the body's schema
   bool bodyOptional = false;
   std::vector<Parameter> query{};
-  std::vector<Outcome> outcomes;   // beside errors
-  std::vector<EventKind> events{};   // where it can be followed
+  std::vector<Outcome> outcomes;    // beside errors
+  std::vector<EventKind> events{};  // where it can be followed
   void (Api::*handle)(const Request&, const Respond&) const = nullptr;
 };
 

@@ -22,8 +22,9 @@
 
 namespace bole::server {
 
-// The controller as the doors see it. Called on the IO thread and on the pool; must not block. What a
-// reply tells of stands in the snapshot by the time it is called, so that a client reads what it wrote.
+// The controller as the doors see it. Called on the IO thread and on the pool; must not block. What
+// a reply tells of stands in the snapshot by the time it is called, so that a client reads what it
+// wrote.
 class Commands {
  public:
   virtual ~Commands() = default;

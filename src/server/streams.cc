@@ -14,8 +14,9 @@ namespace {
 constexpr std::size_t kLongPosition = 256;  // then only the last line of a portion has an id
 constexpr std::size_t kEventsAtOnce = 64;
 
-// How many lines of each rank were told behind a position. The lines of one rank always come in the same order, so these
-// are what a reader that comes back has seen, however the ranks are merged then.
+// How many lines of each rank were told behind a position. The lines of one rank always come in the
+// same order, so these are what a reader that comes back has seen, however the ranks are merged
+// then.
 using Told = std::map<std::uint32_t, std::uint64_t>;
 
 // "<attempt's number>/<rank>=<lines>,.../<position>"
@@ -75,8 +76,7 @@ class LogStream : public Stream {
       portion.end = true;
       return portion;
     }
-    const auto scene =
-        makeScene(*snapshot, options_, follow_.caller, options_.clock->wall());
+    const auto scene = makeScene(*snapshot, options_, follow_.caller, options_.clock->wall());
     // The end is told when the lines are: until then the state that says so waits.
     if (!model::isTerminal(job->state)) tellState(scene, *job, portion.text);
     const bool drained = tellLines(*snapshot, *job, maxBytes, portion);
@@ -175,7 +175,8 @@ class LogStream : public Stream {
       ++place_.told[line.rank];
       if (wasTold(line.rank)) continue;
       std::string id;
-      if (i + 1 == chunk.lines.size() && skip_.empty()) id = makeId(place_.attempt, {}, after);
+      if (i + 1 == chunk.lines.size() && skip_.empty())
+        id = makeId(place_.attempt, {}, after);
       else if (place_.position.size() <= kLongPosition) {
         id = makeId(place_.attempt, place_.told, place_.position);
       }

@@ -21,12 +21,14 @@ struct LogFollow {
   Caller caller;
 };
 
-// `line`, `progress`, `state`, `lost`, and `end` when the job has ended for good and all its lines were told. The id of a line
-// names the place behind it, for exactly the lines after it, also over a restart of the server. kInvalid: no such id.
+// `line`, `progress`, `state`, `lost`, and `end` when the job has ended for good and all its lines
+// were told. The id of a line names the place behind it, for exactly the lines after it, also over
+// a restart of the server. kInvalid: no such id.
 [[nodiscard]] Result<std::shared_ptr<Stream>> followLogs(const ServerOptions& options,
                                                          LogFollow follow);
 
-// `event` for each of the ledger from `from` on, of `kind` only where it is not empty. Its id is its sequence number.
+// `event` for each of the ledger from `from` on, of `kind` only where it is not empty. Its id is
+// its sequence number.
 [[nodiscard]] std::shared_ptr<Stream> followEvents(const ServerOptions& options, std::uint64_t from,
                                                    std::string kind);
 

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::string_view kSuffix = ".tar";
 constexpr std::string_view kPartPrefix = ".part-";
-constexpr Duration kFresh = hours(1);  // as long an archive waits for the job that it was brought for
+constexpr Duration kFresh =
+    hours(1);  // as long an archive waits for the job that it was brought for
 
 std::string shown(std::uint64_t bytes) {
   return formatBytes(Bytes(static_cast<std::int64_t>(bytes)));
@@ -145,8 +146,10 @@ Result<void> Uploads::open() {
   for (const auto& name : namesIn(directory_)) {
     const auto path = directory_ + "/" + name;
     struct stat info {};
-    if (name.starts_with(kPartPrefix)) ::unlink(path.c_str());
-    else if (::stat(path.c_str(), &info) == 0) kept_ += static_cast<std::uint64_t>(info.st_size);
+    if (name.starts_with(kPartPrefix))
+      ::unlink(path.c_str());
+    else if (::stat(path.c_str(), &info) == 0)
+      kept_ += static_cast<std::uint64_t>(info.st_size);
   }
   return {};
 }
@@ -180,7 +183,8 @@ bool Uploads::has(const std::string& sha256) const {
 Error Uploads::tooLarge(std::uint64_t size) const {
   return makeError(ErrorCode::kRefused, "the upload is too large")
       .foundValue(fmt::format("{} ({} bytes)", shown(size), size))
-      .expectedValue(fmt::format("at most {} ({} bytes)", shown(limits_.oneBytes), limits_.oneBytes))
+      .expectedValue(
+          fmt::format("at most {} ({} bytes)", shown(limits_.oneBytes), limits_.oneBytes))
       .withHint("mount large data instead of bringing it along, or leave it out by .gitignore");
 }
 
@@ -192,11 +196,12 @@ Result<void> Uploads::reserve(std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   if (kept_ + bytes > limits_.allBytes) removeOldest();
   if (kept_ + bytes > limits_.allBytes) {
-    return fail(makeError(ErrorCode::kUnavailable, "too much is kept of earlier uploads")
-                    .at(directory_)
-                    .foundValue(shown(kept_))
-                    .expectedValue("at most " + shown(limits_.allBytes))
-                    .withHint("what jobs that have ended brought is removed when it is an hour old"));
+    return fail(
+        makeError(ErrorCode::kUnavailable, "too much is kept of earlier uploads")
+            .at(directory_)
+            .foundValue(shown(kept_))
+            .expectedValue("at most " + shown(limits_.allBytes))
+            .withHint("what jobs that have ended brought is removed when it is an hour old"));
   }
   kept_ += bytes;
   return {};

@@ -1,7 +1,8 @@
 // What submitters bring along: tar archives named by their SHA-256, kept in one directory.
 //
-// An upload is written to a part file, hashed on the way and renamed when its hash is the one that was promised, so that a
-// file under its final name is whole. Everything here may block; any thread, but one at a time for one Upload.
+// An upload is written to a part file, hashed on the way and renamed when its hash is the one that
+// was promised, so that a file under its final name is whole. Everything here may block; any
+// thread, but one at a time for one Upload.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +57,8 @@ struct UploadLimits {
 
 class Uploads {
  public:
-  // `inUse`: the archives that jobs which have not ended came with; these are never removed to make room.
+  // `inUse`: the archives that jobs which have not ended came with; these are never removed to make
+  // room.
   Uploads(std::string directory, UploadLimits limits, std::function<std::set<std::string>()> inUse,
           std::function<Timestamp()> wall);
 

@@ -51,12 +51,16 @@ std::string launchText(const Scene& scene, const model::JobRecord& job) {
 std::string outcomeText(const Scene& scene, const model::JobRecord& job) {
   if (!job.outcome) return "never ran";
   switch (*job.outcome) {
-    case AttemptOutcome::kCompleted: return "one of its rules ended it";
-    case AttemptOutcome::kFailed: return failureText(job);
-    case AttemptOutcome::kStopped: return "was stopped";
+    case AttemptOutcome::kCompleted:
+      return "one of its rules ended it";
+    case AttemptOutcome::kFailed:
+      return failureText(job);
+    case AttemptOutcome::kStopped:
+      return "was stopped";
     case AttemptOutcome::kTimeLimit:
       return fmt::format("ran into its time limit of {}", formatDuration(job.shape->timeLimit));
-    case AttemptOutcome::kLaunchFailed: return launchText(scene, job);
+    case AttemptOutcome::kLaunchFailed:
+      return launchText(scene, job);
     case AttemptOutcome::kRankLost:
       if (job.firstFailed < 0) return "a rank was lost: how it ended was never written down";
       return fmt::format("rank {} was lost: how it ended was never written down", job.firstFailed);
@@ -68,12 +72,18 @@ std::string outcomeText(const Scene& scene, const model::JobRecord& job) {
 
 std::string stoppingText(const model::JobRecord& job) {
   switch (job.stop) {
-    case model::StopReason::kCancelled: return "is being stopped: it was cancelled";
-    case model::StopReason::kTimeLimit: return "is being stopped: it ran into its time limit";
-    case model::StopReason::kPreempted: return "is being stopped: it makes room for another job";
-    case model::StopReason::kRankFailed: return "is being stopped: one of its ranks failed";
-    case model::StopReason::kServerDown: return "is being stopped with the server";
-    case model::StopReason::kNone: break;
+    case model::StopReason::kCancelled:
+      return "is being stopped: it was cancelled";
+    case model::StopReason::kTimeLimit:
+      return "is being stopped: it ran into its time limit";
+    case model::StopReason::kPreempted:
+      return "is being stopped: it makes room for another job";
+    case model::StopReason::kRankFailed:
+      return "is being stopped: one of its ranks failed";
+    case model::StopReason::kServerDown:
+      return "is being stopped with the server";
+    case model::StopReason::kNone:
+      break;
   }
   return "is being stopped";
 }
@@ -92,12 +102,18 @@ std::string afterAttempts(std::string text, const model::JobRecord& job) {
 
 std::string reasonText(const Scene& scene, const model::JobRecord& job) {
   switch (job.state) {
-    case JobState::kQueued: return waitingText(scene, job);
-    case JobState::kStarting: return "its ranks are being started";
-    case JobState::kRunning: return {};
-    case JobState::kStopping: return stoppingText(job);
-    case JobState::kSucceeded: return afterAttempts("completed", job);
-    case JobState::kFailed: return afterAttempts(outcomeText(scene, job), job);
+    case JobState::kQueued:
+      return waitingText(scene, job);
+    case JobState::kStarting:
+      return "its ranks are being started";
+    case JobState::kRunning:
+      return {};
+    case JobState::kStopping:
+      return stoppingText(job);
+    case JobState::kSucceeded:
+      return afterAttempts("completed", job);
+    case JobState::kFailed:
+      return afterAttempts(outcomeText(scene, job), job);
     case JobState::kCancelled:
       return job.stop == model::StopReason::kServerDown ? "was stopped with the server"
                                                         : "was cancelled";
@@ -127,12 +143,13 @@ Duration runningTime(const Scene& scene, const model::AttemptRecord* attempt) {
   return std::max(end - attempt->startedAt, Duration(0));
 }
 
-// GPU-time of a live attempt so far, in thousandths of a GPU x microseconds, as the state will count it at its end.
+// GPU-time of a live attempt so far, in thousandths of a GPU x microseconds, as the state will
+// count it at its end.
 __int128 liveGpuTime(const Scene& scene, const model::JobRecord& job,
                      const model::AttemptRecord& attempt) {
   if (!attempt.live) return 0;
-  const auto held = (scene.now - attempt.plannedAt) -
-                    (scene.snapshot.tables.leaps - attempt.leapsBefore);
+  const auto held =
+      (scene.now - attempt.plannedAt) - (scene.snapshot.tables.leaps - attempt.leapsBefore);
   __int128 shares = 0;
   for (const auto& rank : attempt.ranks) {
     if (rank.task >= job.shape->tasks.size()) continue;
@@ -203,8 +220,7 @@ std::string joinPath(const std::string& directory, const std::string& path) {
 void fillPaths(const Scene& scene, const model::JobRecord& job, model::JobDetail& detail) {
   if (scene.options.workDirectory) detail.workingDirectory = scene.options.workDirectory(job.id);
   if (detail.workingDirectory.empty()) detail.workingDirectory = detail.spec.text.workingDir;
-  detail.checkpointDirectory =
-      joinPath(detail.workingDirectory, detail.spec.text.checkpointPath);
+  detail.checkpointDirectory = joinPath(detail.workingDirectory, detail.spec.text.checkpointPath);
   if (job.checkpoints == 0) return;
   detail.checkpoint = model::CheckpointView{
       job.checkpointEpoch,
@@ -217,7 +233,8 @@ std::int32_t exitCodeOf(const model::RankExit& exit) {
   return WIFEXITED(exit.status) ? WEXITSTATUS(exit.status) : kExitUnknown;
 }
 
-// The code of a job that failed because a rank did. Never 0: a failure without a failing rank is an unknown one.
+// The code of a job that failed because a rank did. Never 0: a failure without a failing rank is an
+// unknown one.
 std::int32_t failedExitCode(const model::Tables& tables, const model::JobRecord& job) {
   if (job.failure) {
     const auto code = exitCodeOf(*job.failure);
@@ -284,8 +301,10 @@ std::string gpuModels(const model::Node& node) {
   for (const auto& gpu : node.gpus) {
     const auto known = std::find_if(counts.begin(), counts.end(),
                                     [&](const auto& entry) { return entry.first == gpu.model; });
-    if (known == counts.end()) counts.emplace_back(gpu.model, 1);
-    else ++known->second;
+    if (known == counts.end())
+      counts.emplace_back(gpu.model, 1);
+    else
+      ++known->second;
   }
   std::string text;
   for (const auto& [model, count] : counts) {
@@ -452,13 +471,18 @@ std::int32_t exitCodeOf(const model::Tables& tables, const model::JobRecord& job
   if (job.state == JobState::kCancelled) return kExitCancelled;
   if (!job.outcome) return kExitUnknown;
   switch (*job.outcome) {
-    case AttemptOutcome::kTimeLimit: return kExitTimeLimit;
-    case AttemptOutcome::kLaunchFailed: return kExitLaunchFailed;
+    case AttemptOutcome::kTimeLimit:
+      return kExitTimeLimit;
+    case AttemptOutcome::kLaunchFailed:
+      return kExitLaunchFailed;
     case AttemptOutcome::kRankLost:
-    case AttemptOutcome::kSupervisorLost: return kExitUnknown;
-    case AttemptOutcome::kStopped: return kExitCancelled;
+    case AttemptOutcome::kSupervisorLost:
+      return kExitUnknown;
+    case AttemptOutcome::kStopped:
+      return kExitCancelled;
     case AttemptOutcome::kCompleted:
-    case AttemptOutcome::kFailed: return failedExitCode(tables, job);
+    case AttemptOutcome::kFailed:
+      return failedExitCode(tables, job);
   }
   return kExitUnknown;
 }

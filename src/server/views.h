@@ -1,7 +1,8 @@
 // From a snapshot to what people are shown: pure functions, no clock, no file.
 //
-// Everyone sees that a job is there, how large it is and how it fares. What it runs, with which values and what it prints is
-// for its owner, whoever runs the server, and root: for others those fields are empty.
+// Everyone sees that a job is there, how large it is and how it fares. What it runs, with which
+// values and what it prints is for its owner, whoever runs the server, and root: for others those
+// fields are empty.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +18,14 @@
 
 namespace bole::server {
 
-// A snapshot, the moment it is looked at and by whom. References: lives no longer than what it was made from.
+// A snapshot, the moment it is looked at and by whom. References: lives no longer than what it was
+// made from.
 struct Scene {
   const controller::Snapshot& snapshot;
   const ServerOptions& options;  // for what stands beside the state: progress, directories, facts
   Caller caller;
-  Timestamp now;                // ledger time
-  bool emulatedGpus = false;    // every GPU of the cloud is emulated
+  Timestamp now;              // ledger time
+  bool emulatedGpus = false;  // every GPU of the cloud is emulated
 };
 
 // `wall` is what the clock says; ledger time is never before the last event.
@@ -42,8 +44,8 @@ struct Scene {
                                                             const model::JobRecord& job);
 
 struct JobFilter {
-  bool all = false;                      // those that have ended too
-  std::vector<model::JobState> states;   // any of these, ended or not; empty: by `all`
+  bool all = false;                     // those that have ended too
+  std::vector<model::JobState> states;  // any of these, ended or not; empty: by `all`
   std::optional<std::string> user;
   std::optional<std::string> project;
   std::optional<std::string> name;
@@ -51,8 +53,8 @@ struct JobFilter {
 };
 [[nodiscard]] model::JobList jobList(const Scene& scene, const JobFilter& filter);
 
-// The job of this number or name: of a name the caller's own before others', live ones before ended ones, then the newest.
-// Null: there is none.
+// The job of this number or name: of a name the caller's own before others', live ones before ended
+// ones, then the newest. Null: there is none.
 [[nodiscard]] const model::JobRecord* findJob(const Scene& scene, const std::string& reference);
 
 // The attempts of a job that are in the tables, oldest first.

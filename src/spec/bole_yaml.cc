@@ -17,6 +17,11 @@ constexpr std::size_t kMaxEntries = 4096;  // of one list: arguments, variables,
 
 using Readers = std::vector<FieldReader>;
 
+bool hasField(const Node& root, std::string_view name) {
+  return std::any_of(root.fields.begin(), root.fields.end(),
+                     [&](const Field& f) { return f.key == name; });
+}
+
 // `gang` is understood once all tasks are known.
 struct Gang {
   std::optional<Value> value;
@@ -33,9 +38,12 @@ class JobReader {
       return fail(reader_.error(top, "a job is described by fields")
                       .expectedValue("`name: ...` and so on"));
     }
+    if (hasField(root, "spec") || hasField(root, "metadata")) {
+      return fail(reader_.error(root.at, "an object of Kubernetes without its apiVersion")
+                      .expectedValue("`apiVersion: batch.volcano.sh/v1alpha1` for a Volcano Job"));
+    }
     auto readers = jobReaders();
-    const bool hasTasks = std::any_of(root.fields.begin(), root.fields.end(),
-                                      [](const Field& f) { return f.key == "tasks"; });
+    const bool hasTasks = hasField(root, "tasks");
     if (hasTasks)
       addMisplaced(readers);
     else
@@ -160,7 +168,8 @@ class JobReader {
 
   Result<void> readTasks(const Value& value) {
     if (value.is(NodeKind::kSequence) && value.node->items.empty())
-      return fail(reader_.error(value, "an empty list").expectedValue("at least one task"));
+      return fail(
+          reader_.error(value.at, "tasks: an empty list").expectedValue("at least one task"));
     return reader_.readItems(value, [&](const Value& item) -> Result<void> {
       if (draft_.tasks.size() > kMaxTasks) return {};  // finishJob() says so
       TaskDraft task;
@@ -202,14 +211,17 @@ class JobReader {
   Result<std::int64_t> gangSize(std::int64_t total) const {
     if (!gang_.value) return total;
     const auto& value = *gang_.value;
-    if (value.is(NodeKind::kScalar) && value.node->plain) {
-      if (value.text() == "true") return total;
-      if (value.text() == "false") return 1;
+    const auto text = value.is(NodeKind::kScalar) ? value.text() : std::string();
+    if (text == "true" || text == "True") return total;
+    if (text == "false" || text == "False") return 1;
+    const auto expected =
+        fmt::format("true, false, or how many of the {} ranks must start together", total);
+    if (text.find_first_of("0123456789") == std::string::npos) {
+      return fail(reader_.error(value, "not the size of a gang").expectedValue(expected));
     }
     auto number = reader_.readWhole(value, 1, total);
-    if (number) return *number;
-    return fail(std::move(number).error().expectedValue(
-        fmt::format("true, false, or how many of the job's {} ranks must start together", total)));
+    if (!number) return fail(std::move(number).error().expectedValue(expected));
+    return *number;
   }
 
   Result<void> readRestart(const Value& value) {

@@ -138,9 +138,10 @@ Result<std::string> readModel(std::string_view name) {
     return fail(refuse("a model name with strange characters"));
   auto model = upper(name);
   std::replace(model.begin(), model.end(), ' ', '-');
-  const bool named =
-      std::any_of(model.begin(), model.end(), [](char c) { return isLetter(c) || isDigit(c); });
-  if (!named || model == "NVIDIA" || model == "ALL" || model == "ANY") {
+  const bool numberAlone =
+      std::all_of(model.begin(), model.end(), isDigit) && model.size() < kShortestModelNumber;
+  const bool named = isLetter(model[0]) || isDigit(model[0]);
+  if (!named || numberAlone || model == "NVIDIA" || model == "ALL" || model == "ANY") {
     return fail(
         refuse("'" + std::string(name) + "' names no model", "write how many GPUs, for example 4"));
   }

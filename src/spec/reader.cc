@@ -29,6 +29,7 @@ std::string hintForNumber(const std::string& text) {
     const auto stripped = text.substr(std::min(text.find_first_not_of('0'), text.size() - 1));
     return fmt::format("a leading 0 means octal to some readers: write {}", stripped);
   }
+  if (text.empty() || text[0] < '0' || text[0] > '9') return {};
   if (text.find_first_of("_,'") != std::string::npos) return "write the digits without separators";
   if (text.find_first_of("eE.") != std::string::npos) return "write it with digits alone";
   return {};

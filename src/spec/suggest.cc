@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <utility>
 
 namespace bole::spec {
 namespace {
@@ -35,10 +36,63 @@ std::size_t editDistance(std::string_view a, std::string_view b) {
   return cost[a.size()][b.size()];
 }
 
+// Words of other tools, and what they are called here.
+std::string_view translate(std::string_view found) {
+  using Pair = std::pair<std::string_view, std::string_view>;
+  static constexpr Pair kWords[] = {
+      {"cmd", "command"},
+      {"args", "command"},
+      {"script", "command"},
+      {"run", "command"},
+      {"entrypoint", "command"},
+      {"partition", "queue"},
+      {"mem", "memory"},
+      {"ram", "memory"},
+      {"cores", "cpus"},
+      {"time", "time_limit"},
+      {"timeout", "time_limit"},
+      {"walltime", "time_limit"},
+      {"volumes", "mounts"},
+      {"binds", "mounts"},
+      {"environment", "env"},
+      {"envs", "env"},
+      {"workdir", "working_dir"},
+      {"cwd", "working_dir"},
+      {"chdir", "working_dir"},
+      {"container", "image"},
+      {"ntasks", "replicas"},
+      {"nodes", "replicas"},
+      {"num_nodes", "replicas"},
+      {"count", "replicas"},
+      {"resources", "gpus"},
+      {"accelerators", "gpus"},
+      {"gres", "gpus"},
+      {"retries", "max_retries"},
+      {"account", "project"},
+      {"namespace", "project"},
+      {"tenant", "project"},
+      {"job_name", "name"},
+      {"interval", "every"},
+      {"src", "source"},
+      {"dst", "target"},
+      {"destination", "target"},
+      {"ro", "read_only"},
+      {"shm", "shm_size"},
+      {"dir", "path"},
+      {"directory", "path"},
+  };
+  const auto* word = std::find_if(std::begin(kWords), std::end(kWords),
+                                  [&](const Pair& pair) { return pair.first == found; });
+  return word == std::end(kWords) ? std::string_view() : word->second;
+}
+
 }  // namespace
 
 std::string_view nearest(std::string_view found, const std::vector<std::string_view>& candidates) {
   if (found.empty() || found.size() > kLongest) return {};
+  const auto word = translate(found);
+  if (!word.empty() && std::find(candidates.begin(), candidates.end(), word) != candidates.end())
+    return word;
   const auto wanted = flatten(found);
   std::string_view best;
   std::size_t bestDistance =

@@ -56,6 +56,26 @@ class Lines {
     return {index + 1, before.size() - static_cast<std::size_t>(inside) + 1};
   }
 
+  // The library takes the end of the file for the end of a quoted text. True where no quote stands
+  // at the mark.
+  [[nodiscard]] bool isClosed(const YAML::Mark& mark) const {
+    if (mark.line < 0 || mark.column < 0 || static_cast<std::size_t>(mark.line) >= starts_.size())
+      return true;
+    const auto begin =
+        starts_[static_cast<std::size_t>(mark.line)] + static_cast<std::size_t>(mark.column);
+    const char quote = begin < text_.size() ? text_[begin] : ' ';
+    if (quote != '"' && quote != '\'') return true;
+    for (auto i = begin + 1; i < text_.size(); ++i) {
+      if (quote == '"' && text_[i] == '\\')
+        ++i;
+      else if (text_[i] == quote && quote == '\'' && i + 1 < text_.size() && text_[i + 1] == quote)
+        ++i;
+      else if (text_[i] == quote)
+        return true;
+    }
+    return false;
+  }
+
  private:
   std::string_view text_;
   std::vector<std::size_t> starts_;
@@ -99,6 +119,7 @@ class TreeBuilder : public YAML::EventHandler {
     node.plain = tag == "?";
     checkTag(node.at, tag, "str");
     checkText(node.at, value);
+    if (!node.plain && !lines_.isClosed(mark)) stop(node.at, "a quote that is not closed");
     node.text = value;
     node.bytesBelow = value.size();
     finish(std::move(node), anchor);
@@ -267,7 +288,9 @@ class TreeBuilder : public YAML::EventHandler {
 std::pair<std::string, std::string> explain(const std::string& message) {
   using Text = std::pair<std::string_view, std::pair<const char*, const char*>>;
   static const Text kTexts[] = {
-      {"illegal map value", {"a second ': ' in one line", "put text that holds ': ' into quotes"}},
+      {"illegal map value",
+       {"a ': ' where none can stand",
+        "put text that holds ': ' into quotes, or is this line indented too far?"}},
       {"end of map not found",
        {"this line does not fit the fields above it",
         "check its indentation, and that `name:` is followed by a space"}},

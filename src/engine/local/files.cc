@@ -123,12 +123,17 @@ bool exists(const std::string& path) {
 }
 
 Result<void> makeDirectories(const std::string& path, mode_t mode) {
-  if (::mkdir(path.c_str(), mode) == 0 || errno == EEXIST) return {};
+  // Whatever the umask, `mode` is meant.
+  const auto make = [&] {
+    if (::mkdir(path.c_str(), mode) == 0) return ::chmod(path.c_str(), mode) == 0;
+    return errno == EEXIST;
+  };
+  if (make()) return {};
   const int first = errno;
   const auto parent = std::filesystem::path(path).parent_path().string();
   if (first == ENOENT && !parent.empty() && parent != path) {
     BOLE_TRY(makeDirectories(parent, mode));
-    if (::mkdir(path.c_str(), mode) == 0 || errno == EEXIST) return {};
+    if (make()) return {};
   }
   return fail(systemError(errno, "cannot make the directory", path));
 }
@@ -138,7 +143,9 @@ Result<void> writeFile(const std::string& path, std::string_view content, mode_t
   {
     const Fd file(
         ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode));
-    if (!file.isOpen()) return fail(systemError(errno, "cannot write the file", temporary));
+    if (!file.isOpen() || ::fchmod(file.get(), mode) != 0) {
+      return fail(systemError(errno, "cannot write the file", temporary));
+    }
     while (!content.empty()) {
       const auto written = ::write(file.get(), content.data(), content.size());
       if (written < 0 && errno == EINTR) continue;

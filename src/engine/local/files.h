@@ -34,8 +34,8 @@ class Fd {
 
 [[nodiscard]] bool exists(const std::string& path);
 
-// The directory, and those above it where they are missing. One that is there already is left as it
-// is.
+// The directory, and those above it where they are missing, whatever the umask. One that is there
+// already is left as it is.
 [[nodiscard]] Result<void> makeDirectories(const std::string& path, mode_t mode);
 
 // Complete or absent; not flushed: for what can be written again.

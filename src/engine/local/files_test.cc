@@ -75,6 +75,19 @@ TEST(Files, WritingReplacesAndReadingIsBounded) {
   EXPECT_FALSE(fs::exists(path + ".new"));
 }
 
+TEST(Files, ModesAreMeantWhateverTheUmask) {
+  const TempDir temp;
+  const auto before = ::umask(077);
+  EXPECT_TRUE(makeDirectories(temp.path() + "/d", 0755));
+  EXPECT_TRUE(writeFile(temp.path() + "/d/f", "x", 0644));
+  ::umask(before);
+  struct stat info {};
+  ASSERT_EQ(::stat((temp.path() + "/d").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0755U);
+  ASSERT_EQ(::stat((temp.path() + "/d/f").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0644U);
+}
+
 TEST(Files, DirectoriesAreMadeWithThoseAbove) {
   const TempDir temp;
   ASSERT_TRUE(makeDirectories(temp.path() + "/a/b/c", 0700));

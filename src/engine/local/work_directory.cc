@@ -37,6 +37,7 @@ Result<void> makeCheckpoints(int top, const WorkRequest& request) {
     }
     Fd inner(::openat(at.get(), name.c_str(), kOpenDirectory));
     if (!inner.isOpen()) return {};
+    if (isNew && ::fchmod(inner.get(), 0755) != 0) return {};
     if (isNew) BOLE_TRY(give(inner.get(), request.owner, request.directory));
     at = std::move(inner);
   }

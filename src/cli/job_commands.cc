@@ -1,0 +1,95 @@
+// ps, show, why, stop.
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/job_text.h"
+#include "cli/text.h"
+#include "cli/wording.h"
+#include "codec/describe_views.h"
+#include "codec/writer.h"
+
+namespace bole::cli {
+namespace {
+
+std::string listPath(const PsArgs& args) {
+  std::string query;
+  const auto add = [&](const char* name, const std::string& value) {
+    query += fmt::format("{}{}={}", query.empty() ? "?" : "&", name, urlEncoded(value));
+  };
+  if (args.all) add("all", "1");
+  if (!args.state.empty()) add("state", args.state);
+  if (!args.user.empty()) add("user", args.user);
+  if (!args.project.empty()) add("project", args.project);
+  if (args.limit) add("limit", std::to_string(*args.limit));
+  return "/v1/jobs" + query;
+}
+
+Result<void> stopOne(Context& context, const std::string& job, const std::string& body) {
+  BOLE_ASSIGN(const auto answer, context.post(jobPath(job) + "/stop", body));
+  if (context.json()) {
+    context.printJson(answer);
+    return {};
+  }
+  BOLE_ASSIGN(const auto view, decode<model::JobView>(answer));
+  const bool over = model::isTerminal(view.state);
+  context.print(neutralised(jobTitle(view)) +
+                (over ? " is " + stateName(view.state) : std::string(" is being stopped")) + "\n");
+  return {};
+}
+
+}  // namespace
+
+int runCommand(Context& context, const PsArgs& args) {
+  const auto body = context.get(listPath(args));
+  if (!body) return context.report(body.error());
+  if (context.json()) return context.printJson(*body) ? kExitOk : kExitOutputClosed;
+  const auto list = decode<model::JobList>(*body);
+  if (!list) return context.report(list.error());
+  if (list->jobs.empty()) {
+    const bool filtered = !args.state.empty() || !args.user.empty() || !args.project.empty();
+    context.printError(args.all || filtered
+                           ? "no jobs\n"
+                           : "no jobs now; 'bole ps -a' lists those that have ended\n");
+    return kExitOk;
+  }
+  context.print(jobTable(list->jobs).render(context.outStyle()));
+  return kExitOk;
+}
+
+int runCommand(Context& context, const ShowArgs& args) {
+  const auto body = context.get(jobPath(args.job));
+  if (!body) return context.report(body.error());
+  if (context.json()) return context.printJson(*body) ? kExitOk : kExitOutputClosed;
+  const auto detail = decode<model::JobDetail>(*body);
+  if (!detail) return context.report(detail.error());
+  context.print(detailText(*detail, context.outStyle()));
+  return kExitOk;
+}
+
+int runCommand(Context& context, const WhyArgs& args) {
+  const auto body = context.get(jobPath(args.job));
+  if (!body) return context.report(body.error());
+  if (context.json()) return context.printJson(*body) ? kExitOk : kExitOutputClosed;
+  const auto detail = decode<model::JobDetail>(*body);
+  if (!detail) return context.report(detail.error());
+  context.print(whyText(*detail, context.environment().clock->wall(), context.outStyle()));
+  return kExitOk;
+}
+
+int runCommand(Context& context, const StopArgs& args) {
+  model::StopCommand command;
+  if (!args.grace.empty()) {
+    const auto grace = parseSpan(args.grace);
+    if (!grace) return context.report(Error(grace.error()).at("--grace"));
+    command.grace = *grace;
+  }
+  const auto body = codec::toJson(command);
+  int code = kExitOk;
+  for (const auto& job : args.jobs) {
+    const auto stopped = stopOne(context, job, body);
+    if (!stopped) code = context.report(stopped.error());
+  }
+  return code;
+}
+
+}  // namespace bole::cli

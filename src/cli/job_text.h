@@ -1,0 +1,25 @@
+// Jobs as people read them: the listing, everything about one, why it waits, and how it ended. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/table.h"
+#include "model/views.h"
+
+namespace bole::cli {
+
+[[nodiscard]] std::string jobPath(const std::string& job);  // of the API, for a number or a name
+
+[[nodiscard]] Table jobTable(const std::vector<model::JobView>& jobs);
+[[nodiscard]] std::string detailText(const model::JobDetail& detail, const TableStyle& style);
+[[nodiscard]] std::string whyText(const model::JobDetail& detail, Timestamp now,
+                                  const TableStyle& style);
+
+// The few lines with which `run` and `attach` end.
+[[nodiscard]] std::string summaryText(const model::JobDetail& detail, const TableStyle& style);
+
+// One obstacle in words: "GPUs: 8 of A100 needed, 2 free now".
+[[nodiscard]] std::string obstacleText(const model::Reason& reason);
+
+}  // namespace bole::cli

@@ -1,0 +1,443 @@
+#include "cli/parser.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include "cli/cli.h"
+#include "cli/text.h"
+
+namespace bole::cli {
+namespace {
+
+constexpr const char* kJobs = "Jobs";
+constexpr const char* kCloud = "Cloud";
+constexpr const char* kServer = "Server";
+constexpr const char* kOther = "Other";
+constexpr std::uint32_t kMaxRanks = 65'536;
+
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  HelpFormatter() { column_width(34); }
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    if (!app->get_prefix_command()) return CLI::Formatter::make_usage(app, std::move(name));
+    return "Usage: " + name + " [OPTIONS] [--] COMMAND [ARGUMENT...]\n\n";
+  }
+};
+
+// Builds the whole command line; lives as long as one parse, for the options are bound to its members.
+class CommandLine {
+ public:
+  CommandLine() {
+    app_.name("bole");
+    app_.description(
+        "Bole makes a GPU cloud of a machine: submit a job, watch it train, lose nothing.");
+    app_.footer(
+        "Examples:\n"
+        "  bole up                        start the cloud on this machine\n"
+        "  bole run --gpus 1 -- ./train   run a command on a GPU and watch it\n"
+        "  bole submit -f bole.yaml       queue a job of several ranks\n"
+        "  bole COMMAND --help            more, with an example");
+    app_.set_help_flag("-h,--help", "Say this and exit");
+    app_.add_flag("--version", versionWanted_, "Say the version and exit");
+    app_.require_subcommand(0, 1);
+    app_.formatter(std::make_shared<HelpFormatter>());
+    addJobCommands();
+    addCloudCommands();
+    addServerCommands();
+    addOtherCommands();
+  }
+
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  // Throws CLI::ParseError.
+  Parse parse(std::vector<std::string> arguments) {
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+    app_.parse(std::move(arguments));
+    if (versionWanted_) return made(VersionArgs{});
+    for (auto& entry : entries_) {
+      if (entry->app->parsed()) return made(entry->take());
+    }
+    return {false, {}, app_.help(), kExitOk};
+  }
+
+  struct Entry {
+    CLI::App* app = nullptr;
+    std::string example{};
+    ValueKind argument = ValueKind::kNone;
+    std::vector<std::pair<CLI::Option*, ValueKind>> values{};
+    std::function<Command()> take{};
+  };
+  [[nodiscard]] const std::vector<std::unique_ptr<Entry>>& entries() const { return entries_; }
+  [[nodiscard]] CLI::App& app() { return app_; }
+  [[nodiscard]] CLI::App* chosen() {
+    const auto chosen = app_.get_subcommands();
+    return chosen.empty() ? nullptr : chosen.front();
+  }
+
+ private:
+  Parse made(Command command) { return {true, {common_, std::move(command)}, {}, kExitOk}; }
+
+  // A command whose options are bound to `args`, which must live as long as this does.
+  template <class Args>
+  Entry& add(const char* group, const char* name, const char* summary, const char* example,
+             Args& args) {
+    auto entry = std::make_unique<Entry>();
+    entry->app = app_.add_subcommand(name, summary);
+    entry->app->group(group);
+    entry->app->set_help_flag("-h,--help", "Say this and exit");
+    entry->example = example;
+    entry->app->footer(std::string("Example:\n  ") + example);
+    entry->take = [&args]() -> Command { return args; };
+    addCommon(*entry);
+    entries_.push_back(std::move(entry));
+    return *entries_.back();
+  }
+
+  void addCommon(Entry& entry) {
+    value(entry, "--home", common_.home, "DIR",
+          "Where the server keeps its data (BOLE_HOME; ~/.local/share/bole)", ValueKind::kDirectory)
+        ->group("Common");
+    value(entry, "--server", common_.server, "URL",
+          "Talk to http://127.0.0.1:PORT instead of the socket in the home (BOLE_SERVER)")
+        ->group("Common");
+    entry.app->add_flag("--json", common_.json, "Print the server's JSON as it is")->group("Common");
+  }
+
+  template <class T>
+  CLI::Option* value(Entry& entry, const char* names, T& target, const char* kind,
+                     const char* help, ValueKind completes = ValueKind::kText) {
+    auto* option = entry.app->add_option(names, target, help);
+    option->type_name(kind);
+    entry.values.emplace_back(option, completes);
+    return option;
+  }
+  // May be given several times, each with one value.
+  CLI::Option* values(Entry& entry, const char* names, std::vector<std::string>& target,
+                      const char* kind, const char* help) {
+    return value(entry, names, target, kind, help)->allow_extra_args(false);
+  }
+  // What stands without a name.
+  template <class T>
+  CLI::Option* argument(Entry& entry, const char* name, T& target, const char* help,
+                        ValueKind completes) {
+    entry.argument = completes;
+    return entry.app->add_option(name, target, help)->type_name("");
+  }
+
+  void addJobCommands() {
+    addRun();
+    addSubmit();
+    addListing();
+    auto& logs = add(kJobs, "logs", "Show what a job wrote", "bole logs digits -f --rank 0", logs_);
+    argument(logs, "JOB", logs_.job, "Number or name of the job", ValueKind::kJob)->required();
+    logs.app->add_flag("-f,--follow", logs_.follow, "Go on until the job ends");
+    value(logs, "--rank", logs_.rank, "N", "Of this rank only");
+    value(logs, "--since", logs_.since, "TIME", "From 10m ago on, or 2026-11-30T12:43:09Z");
+    value(logs, "--tail", logs_.tail, "N", "Only the newest N lines");
+    value(logs, "--attempt", logs_.attempt, "N", "Of the job's Nth attempt; otherwise the newest");
+    logs.app->add_flag("-t,--timestamps", logs_.timestamps, "Begin each line with its time (UTC)");
+
+    auto& attach = add(kJobs, "attach", "Watch a job until it ends and exit with its code",
+                       "bole attach digits", attach_);
+    argument(attach, "JOB", attach_.job, "Number or name of the job", ValueKind::kJob)->required();
+
+    auto& stop = add(kJobs, "stop", "Stop jobs", "bole stop digits", stop_);
+    argument(stop, "JOB", stop_.jobs, "Numbers or names of the jobs", ValueKind::kJob)->required();
+    value(stop, "--grace", stop_.grace, "TIME",
+          "From SIGTERM to SIGKILL, for example 30s; otherwise the job's own");
+  }
+
+  void addRun() {
+    auto& run = add(kJobs, "run", "Run a command as a job and watch it",
+                    "bole run --gpus A100:2 -n 4 -t 2h -- python train.py --epochs 20", run_);
+    run.argument = ValueKind::kCommand;
+    run.app->prefix_command();
+    addRunSize(run);
+    addRunPlace(run);
+  }
+
+  // The names that sbatch and docker give the same things.
+  void addRunSize(Entry& run) {
+    value(run, "-n,--ntasks", run_.ranks, "N", "Ranks; they start together or not at all")
+        ->check(CLI::Range(1U, kMaxRanks));
+    value(run, "-N,--nodes", run_.nodes, "N", "Without -n: one rank for each of N machines")
+        ->check(CLI::Range(1U, kMaxRanks));
+    value(run, "-G,--gpus", run_.gpus, "GPUS", "For each rank: 2, A100:2, A100:80GB:2, 24GB..");
+    value(run, "-c,--cpus-per-task", run_.cpus, "CPUS", "For each rank: 2, 0.5");
+    value(run, "--mem", run_.memory, "SIZE", "For each rank: 512MiB, 16G");
+    value(run, "--shm-size", run_.shmSize, "SIZE", "Of /dev/shm");
+    value(run, "-t,--time", run_.time, "TIME", "Time limit: 30m, 2h, 1-12:00:00");
+    value(run, "--retries", run_.retries, "N", "Start it again after a failure, N times at most");
+    value(run, "--priority", run_.priority, "PRIORITY", "low, normal, high, or a number");
+    value(run, "--project", run_.project, "NAME", "Whose project it counts for");
+  }
+
+  void addRunPlace(Entry& run) {
+    value(run, "-J,--job-name,--name", run_.name, "NAME", "Otherwise after the command");
+    value(run, "-i,--image", run_.image, "IMAGE", "Run in a container; otherwise on the machine");
+    values(run, "-e,--env", run_.env, "NAME[=VALUE]", "A variable; without a value, its own here");
+    values(run, "-v,--volume", run_.mounts, "SOURCE:TARGET[:ro]", "Mount a directory");
+    values(run, "-p,--publish", run_.ports, "[HOST:]PORT", "Let a port be reached from the machine");
+    value(run, "-w,--workdir", run_.workdir, "DIR", "Start there; otherwise in this directory",
+          ValueKind::kDirectory);
+    run.app->add_flag("--no-upload", run_.noUpload, "Do not bring this directory's files along");
+    run.app->add_flag("-d,--detach", run_.detach, "Do not watch it");
+    run.app->add_flag("--dry-run", run_.dryRun, "Only check whether it could run");
+  }
+
+  void addSubmit() {
+    auto& submit = add(kJobs, "submit", "Queue the jobs of a file",
+                       "bole submit -f examples/digits/bole.yaml --follow", submit_);
+    value(submit, "-f,--file", submit_.source, "FILE|DIR|-",
+          "A bole.yaml or a Volcano Job, a directory with a bole.yaml, or - for standard input",
+          ValueKind::kFile);
+    argument(submit, "SPEC", submit_.source, "The same without -f; otherwise ./bole.yaml",
+             ValueKind::kFile);
+    submit.app->add_flag("--follow", submit_.follow, "Watch it and exit with its code");
+    submit.app->add_flag("--dry-run", submit_.dryRun, "Only check whether it could run");
+    submit.app->add_flag("--no-upload", submit_.noUpload,
+                         "Do not bring the directory's files along");
+    value(submit, "--project", submit_.project, "NAME", "Instead of the one in the file");
+  }
+
+  void addListing() {
+    auto& ps = add(kJobs, "ps", "List jobs", "bole ps -a --state failed,cancelled", ps_);
+    ps.app->add_flag("-a,--all", ps_.all, "Also those that have ended");
+    value(ps, "--state", ps_.state, "STATE", "In these states: queued,running",
+          ValueKind::kState);
+    value(ps, "-u,--user", ps_.user, "NAME", "Of this user");
+    value(ps, "--project", ps_.project, "NAME", "Of this project");
+    value(ps, "--limit", ps_.limit, "N", "The newest N");
+
+    auto& show = add(kJobs, "show", "Everything about one job", "bole show digits", show_);
+    argument(show, "JOB", show_.job, "Number or name of the job", ValueKind::kJob)->required();
+
+    auto& why = add(kJobs, "why", "Why a job waits, or how it ended", "bole why digits", why_);
+    argument(why, "JOB", why_.job, "Number or name of the job", ValueKind::kJob)->required();
+  }
+
+  void addCloudCommands() {
+    add(kCloud, "nodes", "List the machines", "bole nodes", nodes_);
+    add(kCloud, "gpus", "List the GPUs and who holds them", "bole gpus", gpus_);
+    auto& topo = add(kCloud, "topo", "How the GPUs of a machine are linked", "bole topo", topo_);
+    argument(topo, "NODE", topo_.node, "Only this machine", ValueKind::kText);
+    auto& events =
+        add(kCloud, "events", "What happened, from the ledger", "bole events -f", events_);
+    events.app->add_flag("-f,--follow", events_.follow, "Go on as things happen");
+    value(events, "--from", events_.from, "N", "From this number on; otherwise the newest");
+    value(events, "--limit", events_.limit, "N", "At most N, 1 to 10000; otherwise 100")
+        ->check(CLI::Range(1U, 10'000U));
+    value(events, "--kind", events_.kind, "KIND", "Only these: job.submitted");
+  }
+
+  void addServerCommands() {
+    auto& up = add(kServer, "up", "Start the server on this machine",
+                   "bole up --emulate 8xA100-SXM4-80GB", up_);
+    value(up, "--port", up_.port, "PORT", "Of 127.0.0.1; otherwise 8470, 0 for any free one");
+    values(up, "--emulate", up_.emulate, "SPEC", "GPUs that are not there: 4xT4, 4x[8xH100]");
+    up.app->add_flag("--plain", up_.plain,
+                     "Run jobs without a sandbox, as yourself: for your own machine only");
+    up.app->add_flag("--foreground", up_.foreground, "Stay in front until it ends");
+    value(up, "--token-file", up_.tokenFile, "FILE", "Keep the token for TCP there",
+          ValueKind::kFile);
+
+    auto& down = add(kServer, "down", "Stop the server; jobs go on", "bole down", down_);
+    down.app->add_flag("--stop-jobs", down_.stopJobs, "Stop the jobs too");
+    value(down, "--wait", down_.wait, "TIME", "For its end, at most; 0 not at all")
+        ->capture_default_str();
+
+    add(kServer, "status", "How the server and the cloud fare", "bole status", status_);
+
+    auto& fsck = add(kServer, "fsck", "Check the ledger", "bole fsck --full", fsck_);
+    fsck.app->add_flag("--full", fsck_.full, "From the first record on");
+
+    auto& backup = add(kServer, "backup", "Copy the ledger, also while the server runs",
+                       "bole backup /mnt/backup/bole-monday", backup_);
+    argument(backup, "DESTINATION", backup_.destination, "A directory that is not there yet",
+             ValueKind::kDirectory)
+        ->required();
+    backup.app->add_flag("--with-key", backup_.withKey, "The signing key too: keep it secret");
+
+    auto& restore = add(kServer, "restore", "Make a home of a backup",
+                        "bole restore /mnt/backup/bole-monday --home /srv/bole", restore_);
+    argument(restore, "SOURCE", restore_.source, "What 'bole backup' made", ValueKind::kDirectory)
+        ->required();
+  }
+
+  void addOtherCommands() {
+    auto& support = add(kOther, "support", "Make one archive for a bug report, secrets left out",
+                        "bole support -o report.tar.gz", support_);
+    value(support, "-o,--output", support_.output, "FILE", "Otherwise bole-support-TIME.tar.gz",
+          ValueKind::kFile);
+    auto& completion =
+        add(kOther, "completion", "Print completions for a shell",
+            "source <(bole completion bash)", completion_);
+    argument(completion, "SHELL", completion_.shell, "bash, zsh or fish", ValueKind::kShell)
+        ->required()
+        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+    add(kOther, "version", "Say the version of this program and of the server", "bole version",
+        version_);
+  }
+
+  CLI::App app_;
+  bool versionWanted_ = false;
+  Common common_;
+  std::vector<std::unique_ptr<Entry>> entries_;
+
+  RunArgs run_;
+  SubmitArgs submit_;
+  PsArgs ps_;
+  ShowArgs show_;
+  WhyArgs why_;
+  LogsArgs logs_;
+  AttachArgs attach_;
+  StopArgs stop_;
+  NodesArgs nodes_;
+  GpusArgs gpus_;
+  TopoArgs topo_;
+  EventsArgs events_;
+  UpArgs up_;
+  DownArgs down_;
+  StatusArgs status_;
+  FsckArgs fsck_;
+  BackupArgs backup_;
+  RestoreArgs restore_;
+  SupportArgs support_;
+  CompletionArgs completion_;
+  VersionArgs version_;
+};
+
+// The nearest of the names, as "; did you mean 'X'?", or nothing.
+std::string suggestion(const std::string& found, const std::vector<std::string>& names) {
+  std::string best;
+  std::size_t least = std::max<std::size_t>(2, found.size() / 3) + 1;
+  for (const auto& name : names) {
+    const auto distance = editDistance(found, name);
+    if (distance < least) {
+      least = distance;
+      best = name;
+    }
+  }
+  return best.empty() ? "" : "; did you mean '" + best + "'?";
+}
+
+std::vector<std::string> optionNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const auto* option : app.get_options()) {
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+    for (const auto& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+Parse wrong(const std::string& command, const std::string& what) {
+  const auto full = command.empty() ? std::string("bole") : "bole " + command;
+  return {false, {}, full + ": " + what + "\nsee '" + full + " --help'\n", kExitUsage};
+}
+
+Parse unknownArgument(CommandLine& line, const std::string& argument) {
+  auto* chosen = line.chosen();
+  const auto command = chosen ? chosen->get_name() : std::string();
+  if (!argument.starts_with('-')) {
+    return wrong(command, "one argument too many: '" + neutralised(argument) + "'");
+  }
+  const auto name = argument.substr(0, argument.find('='));
+  const auto names = optionNames(chosen ? *chosen : line.app());
+  return wrong(command,
+               "unknown option '" + neutralised(name) + "'" + suggestion(name, names));
+}
+
+// "help logs" is "logs --help".
+void rewriteHelp(std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.front() != "help") return;
+  arguments.erase(arguments.begin());
+  if (arguments.size() > 1) arguments.resize(1);
+  arguments.emplace_back("--help");
+}
+
+// What stands behind the first "--" of `bole run`: the command, or the rest of it.
+std::vector<std::string> cutCommand(std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.front() != "run") return {};
+  const auto mark = std::find(arguments.begin(), arguments.end(), "--");
+  std::vector<std::string> rest(mark, arguments.end());
+  arguments.erase(mark, arguments.end());
+  return rest;
+}
+
+// `remaining` is what CLI11 did not take of the flags' part.
+Parse withCommand(CommandLine& line, Parse parse, std::vector<std::string> remaining,
+                  const std::vector<std::string>& rest) {
+  auto& run = std::get<RunArgs>(parse.invocation.command);
+  if (!remaining.empty() && remaining.front().starts_with('-')) {
+    return unknownArgument(line, remaining.front());
+  }
+  run.command = std::move(remaining);
+  // A "--" inside of the command belongs to it.
+  const auto from = run.command.empty() && !rest.empty() ? rest.begin() + 1 : rest.begin();
+  run.command.insert(run.command.end(), from, rest.end());
+  if (!run.command.empty() && !run.command.front().empty()) return parse;
+  return wrong("run", "no command to run: 'bole run [OPTIONS] -- COMMAND'");
+}
+
+Parse refused(CommandLine& line, const CLI::ParseError& error) {
+  auto* chosen = line.chosen();
+  return wrong(chosen ? chosen->get_name() : "", neutralised(error.what()));
+}
+
+Parse parseKnown(CommandLine& line, std::vector<std::string> arguments) {
+  const auto rest = cutCommand(arguments);
+  auto parse = line.parse(std::move(arguments));
+  if (!parse.complete || !std::holds_alternative<RunArgs>(parse.invocation.command)) return parse;
+  return withCommand(line, std::move(parse), line.chosen()->remaining(), rest);
+}
+
+}  // namespace
+
+Parse parseArguments(std::vector<std::string> arguments) {
+  CommandLine line;
+  rewriteHelp(arguments);
+  if (!arguments.empty() && !arguments.front().starts_with('-')) {
+    std::vector<std::string> names{"help"};
+    for (const auto& entry : line.entries()) names.push_back(entry->app->get_name());
+    const auto& name = arguments.front();
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      return wrong("", "unknown command '" + neutralised(name) + "'" + suggestion(name, names));
+    }
+  }
+  try {
+    return parseKnown(line, std::move(arguments));
+  } catch (const CLI::CallForHelp&) {
+    const auto* chosen = line.chosen();
+    return {false, {}, chosen ? chosen->help("bole") : line.app().help(), kExitOk};
+  } catch (const CLI::ExtrasError&) {
+    const auto extras = line.app().remaining(true);
+    return unknownArgument(line, extras.empty() ? "" : extras.front());
+  } catch (const CLI::ParseError& error) {
+    return refused(line, error);
+  }
+}
+
+std::vector<CommandInfo> describeCommands() {
+  CommandLine line;
+  std::vector<CommandInfo> commands;
+  for (const auto& entry : line.entries()) {
+    CommandInfo command{entry->app->get_name(), entry->app->get_description(), entry->example, {},
+                        entry->argument};
+    for (const auto* option : entry->app->get_options()) {
+      OptionInfo info{{}, option->get_description(), ValueKind::kNone};
+      for (const auto& name : option->get_snames()) info.names.push_back("-" + name);
+      for (const auto& name : option->get_lnames()) info.names.push_back("--" + name);
+      for (const auto& [known, kind] : entry->values) {
+        if (known == option) info.value = kind;
+      }
+      if (!info.names.empty()) command.options.push_back(std::move(info));
+    }
+    commands.push_back(std::move(command));
+  }
+  return commands;
+}
+
+}  // namespace bole::cli

@@ -22,16 +22,17 @@ constexpr Duration kPollEvery = milliseconds(200);  // where inotify has no watc
 
 LocalEngine::Core::Core(LocalEngineOptions given, Clock& clock, Rng& rng)
     : options(std::move(given)),
+      layout{options.home, options.home + "/uploads"},
       clock_(clock),
-      host_(probeHost(options.layout.home)),
+      host_(probeHost(options.home)),
       freePorts_(rng),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       inotify_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
-      retention_(options.layout, options.keepLogs) {
+      retention_(layout, options.keepLogs) {
   host_.baseUid = options.baseUid;
   host_.maskPaths = options.maskPaths;
-  host_.maskPaths.insert(host_.maskPaths.begin(), options.layout.home);
+  host_.maskPaths.insert(host_.maskPaths.begin(), options.home);
   host_.logBytes = options.logBytes;
   host_.logFiles = options.logFiles;
   const auto add = [this](int fd, Source source) {
@@ -278,7 +279,7 @@ LocalEngine::Core::Attempt* LocalEngine::Core::find(AttemptId id) {
 LocalEngine::Core::Attempt& LocalEngine::Core::add(AttemptId id) {
   auto& attempt = attempts_[id];
   attempt.id = id;
-  attempt.directory = options.layout.attempt(id);
+  attempt.directory = layout.attempt(id);
   return attempt;
 }
 
@@ -313,7 +314,7 @@ void LocalEngine::Core::forget(AttemptId id) {
   if (auto* attempt = find(id)) {
     if (!attempt->finished) return;  // its end was never told: this is not about what happened here
     attempts_.erase(id);
-  } else if (findClaim(options.layout.attempt(id)).state == ClaimState::kAlive) {
+  } else if (findClaim(layout.attempt(id)).state == ClaimState::kAlive) {
     return;
   }
   {
@@ -327,8 +328,8 @@ void LocalEngine::Core::forget(AttemptId id) {
 void LocalEngine::Core::sweep() {
   std::vector<AttemptId> found;
   std::error_code error;
-  for (std::filesystem::directory_iterator at(options.layout.attempts(), error), end;
-       !error && at != end; at.increment(error)) {
+  for (std::filesystem::directory_iterator at(layout.attempts(), error), end; !error && at != end;
+       at.increment(error)) {
     const auto name = at->path().filename().string();
     std::uint64_t number = 0;
     const auto* last = name.data() + name.size();

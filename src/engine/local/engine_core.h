@@ -47,6 +47,7 @@ class LocalEngine::Core {
   [[nodiscard]] std::vector<std::string> notes() const;
 
   const LocalEngineOptions options;
+  const Layout layout;
 
  private:
   struct Attempt {

@@ -94,7 +94,7 @@ void LocalEngine::Core::tellCheckpoints(Attempt& attempt, const supervise::Progr
     Bytes size;
     if (known) {
       // Only below the job's own directory: a job is not told how large other people's files are.
-      const auto root = options.layout.work(JobId(known->job));
+      const auto root = layout.work(JobId(known->job));
       const auto plain = known->runtime == supervise::RuntimeKind::kPlain;
       const auto& base = plain && !known->ranks.empty() ? known->ranks.front().cwd : root;
       if (checkpoint.path.compare(0, base.size() + 1, base + "/") == 0) {

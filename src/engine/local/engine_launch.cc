@@ -45,8 +45,8 @@ void LocalEngine::Core::prepare(Attempt& attempt) {
     return abandon(attempt, AttemptOutcome::kLaunchFailed, made.error().message());
   }
   attempt.preparing = true;
-  worker_->post([this, request, id = attempt.id] {
-    auto made = makeWorkDirectory(request, worker_->stopping());
+  worker_->post([this, request, id = attempt.id, &stopping = worker_->stopping()] {
+    auto made = makeWorkDirectory(request, stopping);
     post([this, id, made = std::move(made)] {
       auto* waiting = find(id);
       if (!waiting || waiting->finished) return;
@@ -91,7 +91,7 @@ Result<void> LocalEngine::Core::writeLaunchFiles(Attempt& attempt) {
 Result<LaunchPlace> LocalEngine::Core::placeOf(Attempt& attempt) {
   LaunchPlace place;
   place.attemptDirectory = attempt.directory;
-  place.workDirectory = options.layout.work(attempt.order->job);
+  place.workDirectory = layout.work(attempt.order->job);
   std::set<std::uint16_t> taken;
   for (const auto& [id, other] : attempts_) taken.insert(other.ports.begin(), other.ports.end());
   const auto choose = [&]() -> Result<std::uint16_t> {
@@ -134,11 +134,11 @@ std::optional<Owner> LocalEngine::Core::ownerOf(const ports::AttemptOrder& order
 
 WorkRequest LocalEngine::Core::workRequest(const ports::AttemptOrder& order) const {
   WorkRequest request;
-  request.directory = options.layout.work(order.job);
+  request.directory = layout.work(order.job);
   request.owner = ownerOf(order);
   request.limits = options.uploadLimits;
+  if (!order.text->upload.empty()) request.archive = layout.upload(order.text->upload);
   if (order.shape->runtime == Runtime::kPlain) return request;
-  if (!order.text->upload.empty()) request.archive = options.layout.upload(order.text->upload);
   const auto checkpoints =
       engine::checkpointDirectory(*order.shape, *order.text, request.directory);
   request.checkpoints = relativeTo(checkpoints, request.directory).value_or("");

@@ -36,6 +36,10 @@ void LocalEngine::forget(AttemptId attempt) {
   core_->post([core = core_.get(), attempt] { core->forget(attempt); });
 }
 
+Result<void> LocalEngine::check() const {
+  return core_->check();
+}
+
 void LocalEngine::sweep() {
   core_->post([core = core_.get()] { core->sweep(); });
 }
@@ -45,7 +49,7 @@ std::optional<model::ProgressView> LocalEngine::progress(AttemptId attempt) cons
 }
 
 const Layout& LocalEngine::layout() const {
-  return core_->options.layout;
+  return core_->layout;
 }
 
 std::vector<std::string> LocalEngine::notes() const {
@@ -63,13 +67,13 @@ bool runsPlain(const model::JobShape& shape, const LocalEngineOptions& options) 
 
 std::string LocalEngine::workDirectory(JobId job, const model::JobSpec& spec) const {
   const bool plain = runsPlain(spec.shape, core_->options) && !spec.text.workingDir.empty();
-  return plain ? spec.text.workingDir : core_->options.layout.work(job);
+  return plain ? spec.text.workingDir : core_->layout.work(job);
 }
 
 std::string LocalEngine::checkpointDirectory(JobId job, const model::JobSpec& spec) const {
   auto shape = spec.shape;
   if (runsPlain(shape, core_->options)) shape.runtime = model::Runtime::kPlain;
-  return engine::checkpointDirectory(shape, spec.text, core_->options.layout.work(job));
+  return engine::checkpointDirectory(shape, spec.text, core_->layout.work(job));
 }
 
 }  // namespace bole::engine

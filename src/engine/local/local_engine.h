@@ -23,7 +23,7 @@
 namespace bole::engine {
 
 struct LocalEngineOptions {
-  Layout layout;         // the home must be the server's alone
+  std::string home;      // absolute, and the server's alone; uploads lie in HOME/uploads
   std::string programs;  // the directory of bole-supervise
   std::string bootId;    // of the machine's kernel, for messages
   // No sandbox: jobs without an image run as the server's own user, as Runtime::kPlain. Otherwise
@@ -42,10 +42,8 @@ struct LocalEngineOptions {
 
 class LocalEngine final : public ports::Engine {
  public:
-  // `clock` and `rng` outlive it and are used from its threads. Errors: bole-supervise is not
-  // there; the system's.
-  [[nodiscard]] static Result<std::unique_ptr<LocalEngine>> make(LocalEngineOptions options,
-                                                                 Clock& clock, Rng& rng);
+  // `clock` and `rng` outlive it and are used from its threads.
+  LocalEngine(LocalEngineOptions options, Clock& clock, Rng& rng);
   // Ends its threads; attempts go on. No report is made after it.
   ~LocalEngine() override;
   LocalEngine(const LocalEngine&) = delete;
@@ -63,6 +61,10 @@ class LocalEngine final : public ports::Engine {
   // are forgotten.
   void sweep();
 
+  // Before open(): an error if it could not run anything here, for example because bole-supervise
+  // is not where it was said to be.
+  [[nodiscard]] Result<void> check() const;
+
   // Reads of what is in memory; from any thread, never block.
   [[nodiscard]] std::optional<model::ProgressView> progress(AttemptId attempt) const;
   [[nodiscard]] const Layout& layout() const;
@@ -75,7 +77,6 @@ class LocalEngine final : public ports::Engine {
 
  private:
   class Core;
-  explicit LocalEngine(std::unique_ptr<Core> core);
   std::unique_ptr<Core> core_;
 };
 

@@ -211,7 +211,7 @@ Error Client::failure(Transfer& transfer, int curlCode) const {
         .at(place)
         .withHint("see its log, server.log in its home; 'bole up' starts one that has ended");
   }
-  return makeError(ErrorCode::kUnavailable, std::string("the connection to the server broke: ") +
+  return makeError(ErrorCode::kUnavailable, std::string(kConnectionBroke) + ": " +
                                                 curl_easy_strerror(static_cast<CURLcode>(curlCode)))
       .at(place);
 }

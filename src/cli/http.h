@@ -72,6 +72,9 @@ class Client {
   int interrupt_ = -1;
 };
 
+// How the error of a connection that broke in the middle begins: whether the request was heard is not known.
+inline constexpr std::string_view kConnectionBroke = "the connection to the server broke";
+
 // What an answer that is not 2xx says.
 [[nodiscard]] Error errorOf(const Response& response, const std::string& path);
 

@@ -1,0 +1,215 @@
+// nodes, gpus, topo, events.
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+
+#include "cli/commands.h"
+#include "cli/sse.h"
+#include "cli/text.h"
+#include "cli/topology.h"
+#include "cli/wording.h"
+#include "codec/describe_model.h"
+
+namespace bole::cli {
+namespace {
+
+Table nodeTable(const std::vector<model::NodeView>& nodes) {
+  Table table({{"NODE", Align::kLeft, 10},
+               {"STATE", Align::kLeft},
+               {"GPUS", Align::kLeft, 12},
+               {"IN USE", Align::kRight},
+               {"CPUS IN USE", Align::kRight},
+               {"MEMORY IN USE", Align::kRight},
+               {"DRIVER", Align::kLeft, 8}});
+  for (const auto& node : nodes) {
+    auto gpus = node.gpuModel.empty() ? std::string("-") : node.gpuModel;
+    if (node.emulated) gpus = "emulated " + gpus;
+    table.add({node.name, Cell(node.present ? "present" : "lost", node.present ? Tint::kGreen : Tint::kRed),
+               gpus, fmt::format("{}/{}", node.gpusUsed, node.gpus),
+               fmt::format("{}/{}", cpusText(node.cpusUsed), cpusText(node.cpus)),
+               fmt::format("{}/{}", formatBytes(node.memoryUsed), formatBytes(node.memory)),
+               node.driverVersion.empty() ? "-" : node.driverVersion});
+  }
+  return table;
+}
+
+Table gpuTable(const std::vector<model::GpuView>& gpus) {
+  Table table({{"NODE", Align::kLeft, 10},
+               {"GPU", Align::kRight},
+               {"MODEL", Align::kLeft, 12},
+               {"MEMORY", Align::kRight},
+               {"PCI", Align::kLeft},
+               {"HEALTH", Align::kLeft},
+               {"JOB", Align::kLeft, 8},
+               {"USER", Align::kLeft, 6}});
+  for (const auto& gpu : gpus) {
+    const bool well = gpu.health == model::GpuHealth::kHealthy;
+    const auto job = gpu.job ? fmt::format("{} {}", gpu.job->value, gpu.jobName) : std::string("-");
+    table.add({gpu.node, std::to_string(gpu.index), gpu.model + (gpu.emulated ? " emulated" : ""),
+               formatBytes(gpu.memory), gpu.pciBusId,
+               Cell(std::string(codec::enumName(gpu.health)), well ? Tint::kGreen : Tint::kRed), job,
+               gpu.user.empty() ? "-" : gpu.user});
+  }
+  return table;
+}
+
+std::string eventsPath(const EventsArgs& args) {
+  std::string query;
+  const auto add = [&](const char* name, const std::string& value) {
+    query += fmt::format("{}{}={}", query.empty() ? "?" : "&", name, urlEncoded(value));
+  };
+  if (args.from) add("from", std::to_string(*args.from));
+  if (args.limit) add("limit", std::to_string(*args.limit));
+  if (!args.kind.empty()) add("kind", args.kind);
+  return "/v1/events" + query;
+}
+
+Table eventTable(const std::vector<model::EventView>& events) {
+  Table table({{"EVENT", Align::kRight},
+               {"TIME (UTC)", Align::kLeft},
+               {"KIND", Align::kLeft, 14},
+               {"BY", Align::kLeft, 6},
+               {"WHAT", Align::kLeft, 20}});
+  for (const auto& event : events) {
+    table.add({std::to_string(event.sequence), formatTimestamp(event.time), event.kind,
+               event.actor, event.summary});
+  }
+  return table;
+}
+
+// One row at a time, in columns that do not move.
+std::string eventLine(const model::EventView& event, const TableStyle& style) {
+  const auto text = fmt::format("{:>8}  {}  {:<20}  {:<10}  {}", event.sequence,
+                                formatTimestamp(event.time), event.kind, event.actor, event.summary);
+  return truncated(neutralised(text), style.width) + "\n";
+}
+
+class EventFollower {
+ public:
+  EventFollower(Context& context, const EventsArgs& args) : context_(context), args_(args) {
+    args_.limit.reset();  // it goes on until Ctrl-C
+  }
+
+  int run() {
+    auto client = context_.client();
+    if (!client) return context_.report(client.error());
+    const auto& catchInterrupts = context_.environment().catchInterrupts;
+    if (catchInterrupts) interrupt_ = catchInterrupts();
+    (*client)->watch(interrupt_);
+    while (true) {
+      const auto response = readOnce(**client);
+      if (context_.outputClosed()) return kExitOutputClosed;
+      if (response && response->interrupted) return kExitInterrupted;
+      if (trouble_) return context_.report(*trouble_);
+      if (!response && !(heard_ && response.error().code == ErrorCode::kUnavailable)) {
+        return context_.report(response.error());
+      }
+      if (!away_) context_.tell("the server went away; waiting for it to come back");
+      away_ = true;
+      pollfd wait{interrupt_, POLLIN, 0};
+      if (::poll(&wait, interrupt_ >= 0 ? 1 : 0, kRetryMilliseconds) > 0) return kExitInterrupted;
+    }
+  }
+
+ private:
+  static constexpr int kRetryMilliseconds = 300;
+
+  Result<Response> readOnce(Client& client) {
+    Request request;
+    request.path = eventsPath(args_);
+    request.headers.emplace_back("Accept", "text/event-stream");
+    if (!lastId_.empty()) request.headers.emplace_back("Last-Event-ID", lastId_);
+    EventParser parser;
+    return client.stream(request, [&](std::string_view bytes) {
+      heard_ = true;
+      away_ = false;
+      const auto goOn = parser.feed(bytes, [this](const ServerEvent& event) { return take(event); });
+      if (!goOn) trouble_ = goOn.error();
+      return goOn && *goOn;
+    });
+  }
+
+  bool take(const ServerEvent& event) {
+    if (!event.id.empty()) lastId_ = event.id;
+    if (event.name == "error") {
+      trouble_ = errorOf({500, event.data, false}, "/v1/events");
+      return false;
+    }
+    if (context_.json()) return context_.printJson(event.data);
+    const auto view = decode<model::EventView>(event.data);
+    return view ? context_.print(eventLine(*view, context_.outStyle())) : true;
+  }
+
+  Context& context_;
+  EventsArgs args_;
+  int interrupt_ = -1;
+  std::string lastId_;
+  bool heard_ = false;
+  bool away_ = false;
+  std::optional<Error> trouble_;
+};
+
+// Prints what `render` makes of the answer at `path`, or the answer itself.
+template <class View, class Render>
+int printView(Context& context, const std::string& path, Render&& render) {
+  const auto body = context.get(path);
+  if (!body) return context.report(body.error());
+  if (context.json()) return context.printJson(*body) ? kExitOk : kExitOutputClosed;
+  const auto view = decode<View>(*body);
+  if (!view) return context.report(view.error());
+  return render(*view);
+}
+
+}  // namespace
+
+int runCommand(Context& context, const NodesArgs&) {
+  return printView<model::NodeList>(context, "/v1/nodes", [&](const model::NodeList& list) {
+    if (list.nodes.empty()) context.printError("no machines\n");
+    else context.print(nodeTable(list.nodes).render(context.outStyle()));
+    return kExitOk;
+  });
+}
+
+int runCommand(Context& context, const GpusArgs&) {
+  return printView<model::GpuList>(context, "/v1/gpus", [&](const model::GpuList& list) {
+    if (list.gpus.empty()) {
+      context.printError("no GPUs; 'bole up --emulate 4xA100-SXM4-80GB' tries Bole without any\n");
+    } else {
+      context.print(gpuTable(list.gpus).render(context.outStyle()));
+    }
+    return kExitOk;
+  });
+}
+
+int runCommand(Context& context, const TopoArgs& args) {
+  return printView<model::TopologyView>(context, "/v1/topology", [&](const model::TopologyView& view) {
+    std::string text;
+    for (const auto& node : view.nodes) {
+      if (!args.node.empty() && node.name != args.node) continue;
+      text += topologyText(node) + "\n";
+    }
+    if (!text.empty()) {
+      context.print(text + topologyLegend());
+      return kExitOk;
+    }
+    if (args.node.empty()) {
+      context.printError("no machines\n");
+      return kExitOk;
+    }
+    return context.report(makeError(ErrorCode::kNotFound, "no such machine")
+                              .foundValue("'" + args.node + "'")
+                              .withHint("'bole nodes' lists them"));
+  });
+}
+
+int runCommand(Context& context, const EventsArgs& args) {
+  if (args.follow) return EventFollower(context, args).run();
+  return printView<model::EventList>(context, eventsPath(args), [&](const model::EventList& list) {
+    if (list.events.empty()) context.printError("no such events\n");
+    else context.print(eventTable(list.events).render(context.outStyle()));
+    return kExitOk;
+  });
+}
+
+}  // namespace bole::cli

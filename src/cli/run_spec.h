@@ -1,0 +1,28 @@
+// `bole run` as a bole.yaml. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/options.h"
+
+namespace bole::cli {
+
+inline constexpr const char* kRunSpecName = "run";  // stands where a file's name would
+
+struct RunSpec {
+  std::string text;
+  std::vector<std::string> flags;  // of each line, the flag that made it: for errors
+};
+
+// `directory`: absolute, where the command was given.
+[[nodiscard]] RunSpec makeRunSpec(const RunArgs& args, const std::string& directory);
+
+// Of "run:4:7" the flag that made line 4; any other place stays as it is.
+[[nodiscard]] std::string placeOf(const RunSpec& spec, const std::string& where);
+
+// A job's name after its command: "train" of `python3 src/train.py`.
+[[nodiscard]] std::string nameAfter(const std::vector<std::string>& command);
+
+}  // namespace bole::cli

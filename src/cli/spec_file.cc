@@ -1,0 +1,96 @@
+#include "cli/spec_file.h"
+
+#include <sys/stat.h>
+#include <yaml-cpp/yaml.h>
+
+#include <cerrno>
+
+#include "cli/files.h"
+
+namespace bole::cli {
+namespace {
+
+bool isDirectory(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool isThere(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0;
+}
+
+std::string parentOf(const std::string& path) {
+  const auto at = path.rfind('/');
+  return at == 0 || at == std::string::npos ? "/" : path.substr(0, at);
+}
+
+void addFiles(const YAML::Node& files, Luggage& luggage) {
+  if (files.IsScalar()) luggage.files.push_back(files.Scalar());
+  if (!files.IsSequence()) return;
+  for (const auto& item : files) {
+    if (item.IsScalar()) luggage.files.push_back(item.Scalar());
+  }
+}
+
+bool hasImage(const YAML::Node& job) {
+  if (job["image"]) return true;
+  const auto tasks = job["tasks"];
+  if (!tasks || !tasks.IsSequence()) return false;
+  for (const auto& task : tasks) {
+    if (task.IsMap() && task["image"]) return true;
+  }
+  return false;
+}
+
+void addJob(const YAML::Node& job, Luggage& luggage) {
+  if (!job.IsMap() || job["apiVersion"]) return;
+  luggage.image = luggage.image || hasImage(job);
+  if (const auto files = job["files"]) {
+    addFiles(files, luggage);
+    return;
+  }
+  const auto directory = job["working_dir"];
+  const bool elsewhere = directory && directory.IsScalar() && directory.Scalar().starts_with('/');
+  luggage.all = luggage.all || !elsewhere;
+}
+
+}  // namespace
+
+Result<SpecFile> readSpecFile(const std::string& path, const std::string& shown) {
+  SpecFile spec;
+  auto file = path;
+  spec.name = shown;
+  if (isDirectory(path)) {
+    const char* name = isThere(path + "/bole.yaml") || !isThere(path + "/bole.yml") ? "bole.yaml" : "bole.yml";
+    file += path == "/" ? name : std::string("/") + name;
+    spec.name = shown == "." ? name : shown + (shown.ends_with('/') ? "" : "/") + name;
+  }
+  auto text = readFile(file, kMaxSpecBytes);
+  if (!text) {
+    auto error = std::move(text).error();
+    if (error.code == ErrorCode::kNotFound) {
+      error = makeError(ErrorCode::kNotFound, "there is no such file")
+                  .at(spec.name)
+                  .withHint("name one with 'bole submit -f FILE', or use 'bole run -- COMMAND'");
+    }
+    return fail(std::move(error));
+  }
+  spec.text = std::move(*text);
+  spec.directory = parentOf(file);
+  return spec;
+}
+
+Luggage luggageOf(std::string_view spec) {
+  Luggage luggage;
+  try {
+    for (const auto& job : YAML::LoadAll(std::string(spec))) addJob(job, luggage);
+    luggage.readable = true;
+  } catch (const std::exception&) {
+    return {};
+  }
+  if (luggage.all) luggage.files.clear();
+  return luggage;
+}
+
+}  // namespace bole::cli

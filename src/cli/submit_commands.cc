@@ -1,0 +1,103 @@
+// submit, run.
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/follow.h"
+#include "cli/run_spec.h"
+#include "cli/submission.h"
+#include "cli/text.h"
+
+namespace bole::cli {
+namespace {
+
+std::string titleOf(const model::Submitted& job) {
+  return neutralised(fmt::format("job {} ({})", job.id.value, job.name));
+}
+
+Result<SpecFile> specOf(Context& context, const SubmitArgs& args) {
+  if (args.source != "-") {
+    const auto shown = args.source.empty() ? std::string(".") : args.source;
+    return readSpecFile(context.absolute(shown), shown);
+  }
+  SpecFile spec;
+  spec.name = "-";
+  spec.directory = context.environment().workingDirectory;
+  spec.fromInput = true;
+  if (!context.environment().readInput) return fail(ErrorCode::kUnsupported, "there is no standard input");
+  BOLE_ASSIGN(spec.text, context.environment().readInput());
+  if (spec.text.size() <= kMaxSpecBytes) return spec;
+  return fail(makeError(ErrorCode::kInvalid, "the spec is too large")
+                  .at("-")
+                  .expectedValue("at most " + formatBytes(Bytes(kMaxSpecBytes))));
+}
+
+int sayTaken(Context& context, const SubmitOutcome& outcome, bool dryRun) {
+  if (context.json()) {
+    context.printJson(outcome.body);
+    return kExitOk;
+  }
+  for (const auto& job : outcome.answer.jobs) {
+    context.print(dryRun ? fmt::format("{} would be taken\n", neutralised(job.name))
+                         : titleOf(job) + " submitted\n");
+  }
+  return kExitOk;
+}
+
+// The code of the first that did not end well.
+int followAll(Context& context, const SubmitOutcome& outcome) {
+  int code = kExitOk;
+  for (const auto& job : outcome.answer.jobs) {
+    if (!context.json()) context.tell(titleOf(job) + " submitted");
+    FollowRequest request;
+    request.job = std::to_string(job.id.value);
+    const int one = follow(context, request);
+    if (code == kExitOk) code = one;
+    if (one == kExitInterrupted || context.outputClosed()) break;
+  }
+  return code;
+}
+
+void warnOfNodes(Context& context, const RunArgs& args) {
+  if (!args.nodes || (*args.nodes == 1 && args.ranks.value_or(1) == 1)) return;
+  context.tell(fmt::format(
+      "warning: --nodes {}: ranks go where they fit; how many machines they use is not held to yet",
+      *args.nodes));
+}
+
+}  // namespace
+
+int runCommand(Context& context, const SubmitArgs& args) {
+  const auto spec = specOf(context, args);
+  if (!spec) return context.report(spec.error());
+  SubmitRules rules;
+  rules.project = args.project;
+  rules.dryRun = args.dryRun;
+  rules.upload = !args.noUpload;
+  const auto outcome = submitSpec(context, *spec, rules);
+  if (!outcome) return context.report(outcome.error());
+  if (args.dryRun || !args.follow) return sayTaken(context, *outcome, args.dryRun);
+  return followAll(context, *outcome);
+}
+
+int runCommand(Context& context, const RunArgs& args) {
+  warnOfNodes(context, args);
+  SpecFile spec;
+  spec.directory = context.environment().workingDirectory;
+  const auto made = makeRunSpec(args, spec.directory);
+  spec.text = made.text;
+  spec.name = kRunSpecName;
+  SubmitRules rules;
+  rules.project = args.project;
+  rules.dryRun = args.dryRun;
+  rules.upload = !args.noUpload;
+  const auto outcome = submitSpec(context, spec, rules);
+  if (!outcome) {
+    auto error = outcome.error();
+    error.where = placeOf(made, error.where);
+    return context.report(error);
+  }
+  if (args.dryRun || args.detach) return sayTaken(context, *outcome, args.dryRun);
+  return followAll(context, *outcome);
+}
+
+}  // namespace bole::cli

@@ -30,16 +30,6 @@ std::string unifiedRoot(const std::string& root) {
   return {};
 }
 
-bool hasWord(const std::string& file, const std::string& word) {
-  const auto text = readFile(file, 65536);
-  if (!text) return false;
-  std::istringstream words(*text);
-  for (std::string each; words >> each;) {
-    if (each == word) return true;
-  }
-  return false;
-}
-
 // The number after `key` in a file of "key number" lines; 0 where it is not there.
 std::uint64_t counter(const std::string& file, const std::string& key) {
   const auto text = readFile(file, 65536);

@@ -17,8 +17,7 @@ constexpr std::string_view kAbandoned = "{\"pid\":0,\"startTicks\":0,\"bootId\":
 
 ClaimFound findClaim(const std::string& attemptDirectory) {
   const auto claim = supervise::readClaim(attemptDirectory);
-  // A claim that cannot be read was torn by the machine's death: whoever wrote it is gone.
-  if (!claim) return {ClaimState::kDead, {}};
+  if (!claim) return {ClaimState::kTorn, {}};
   if (!*claim) return {};
   if ((*claim)->process.pid == 0 && (*claim)->bootId.empty()) {
     return {ClaimState::kAbandoned, **claim};

@@ -12,6 +12,7 @@ enum class ClaimState {
   kNone,       // nobody yet: a supervisor may still come
   kAlive,      // a supervisor keeps the attempt
   kDead,       // one did, and is gone
+  kTorn,       // there is one that cannot be read: half written, for now or for ever
   kAbandoned,  // the engine took it: nothing was ever started
 };
 

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
-#include <filesystem>
 
 #include "engine/local/outcome.h"
 
@@ -17,6 +15,7 @@ namespace bole::engine {
 namespace {
 
 constexpr Duration kPollEvery = milliseconds(200);  // where inotify has no watch to give
+constexpr Duration kSweepGrace = seconds(10);  // the default of jobs: theirs is not known any more
 
 }  // namespace
 
@@ -326,19 +325,10 @@ void LocalEngine::Core::forget(AttemptId id) {
 }
 
 void LocalEngine::Core::sweep() {
-  std::vector<AttemptId> found;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(layout.attempts(), error), end; !error && at != end;
-       at.increment(error)) {
-    const auto name = at->path().filename().string();
-    std::uint64_t number = 0;
-    const auto* last = name.data() + name.size();
-    const auto [stopped, wrong] = std::from_chars(name.data(), last, number);
-    const bool isAttempt = wrong == std::errc() && stopped == last && number != 0;
-    if (!isAttempt || find(AttemptId(number))) continue;
-    if (exists(at->path().string() + "/launch.json")) found.emplace_back(number);
+  for (const auto id : attemptsOnDisk(layout)) {
+    if (find(id) || isForgotten(layout.attempt(id))) continue;
+    stop(id, model::StopReason::kCancelled, kSweepGrace);
   }
-  for (const auto id : found) stop(id, model::StopReason::kCancelled, seconds(10));
 }
 
 }  // namespace bole::engine

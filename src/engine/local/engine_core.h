@@ -57,10 +57,11 @@ class LocalEngine::Core {
     bool preparing = false;                    // the worker makes the job's directory
     bool spawned = false;                      // a supervisor, in this life of the engine
     std::optional<model::StopReason> stop;
-    Fd supervisor;         // of the process that has the claim
-    int watch = -1;        // inotify's; -1: the directory is looked at now and then instead
-    Duration retryAt{-1};  // monotonic; negative: nothing to retry
-    Duration retryAfter;   // the last pause
+    Fd supervisor;           // of the process that has the claim
+    int watch = -1;          // inotify's; -1: the directory is looked at now and then instead
+    Duration retryAt{-1};    // monotonic; negative: nothing to retry
+    Duration retryAfter;     // the last pause
+    Duration tornSince{-1};  // monotonic: since when its claim cannot be read
     bool runningTold = false;
     std::set<std::string> checkpointsTold;  // keys of those still in progress.json
     std::string checkpointsSeen;            // which list in progress.json was looked through last

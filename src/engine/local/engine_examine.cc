@@ -9,6 +9,14 @@ namespace bole::engine {
 
 using model::AttemptOutcome;
 
+namespace {
+
+// Of checkpoints, at one look: a job must not hold up the engine by what it writes.
+constexpr std::size_t kMostEntriesMeasured = 20'000;
+constexpr Duration kMostTorn = seconds(2);
+
+}  // namespace
+
 void LocalEngine::Core::examine(Attempt& attempt) {
   if (attempt.finished) return;
   if (exists(attempt.directory)) watchDirectory(attempt);  // before looking: nothing is missed
@@ -27,6 +35,13 @@ void LocalEngine::Core::examine(Attempt& attempt) {
                     notStarted(attempt.id, outcome, stop.value_or(model::StopReason::kNone),
                                rankCount(attempt), "it was never started"));
     }
+    case ClaimState::kTorn:
+      // It is being written, or was when the machine went down: time tells.
+      if (attempt.tornSince.value < 0) attempt.tornSince = clock_.monotonic();
+      if (clock_.monotonic() - attempt.tornSince < kMostTorn) {
+        return retryLater(attempt, milliseconds(20), milliseconds(200));
+      }
+      return clearAfter(attempt, found.claim);
     case ClaimState::kDead:
       // Its last act may have come between the two looks.
       if (!finishFromEnd(attempt)) clearAfter(attempt, found.claim);
@@ -87,6 +102,7 @@ void LocalEngine::Core::tellCheckpoints(Attempt& attempt, const supervise::Progr
   const auto launch = supervise::readLaunch(attempt.directory);
   const auto* known = launch && *launch ? &**launch : nullptr;
   std::set<std::string> present;
+  auto entries = kMostEntriesMeasured;
   for (const auto& checkpoint : checkpointsOf(progress, known)) {
     present.insert(checkpoint.key);
     if (attempt.checkpointsTold.count(checkpoint.key) > 0) continue;
@@ -98,7 +114,7 @@ void LocalEngine::Core::tellCheckpoints(Attempt& attempt, const supervise::Progr
       const auto plain = known->runtime == supervise::RuntimeKind::kPlain;
       const auto& base = plain && !known->ranks.empty() ? known->ranks.front().cwd : root;
       if (checkpoint.path.compare(0, base.size() + 1, base + "/") == 0) {
-        size = sizeOfTree(base, checkpoint.path.substr(base.size() + 1));
+        size = sizeOfTree(base, checkpoint.path.substr(base.size() + 1), entries);
       }
     }
     report_(ports::CheckpointSeen{attempt.id, checkpoint.epoch, size, checkpoint.path});
@@ -132,7 +148,7 @@ void LocalEngine::Core::clearAfter(Attempt& attempt, const supervise::Claim& cla
     auto status = supervise::readRankStatus(attempt.directory, rank);
     if (status) statuses[rank] = std::move(*status);
   }
-  const bool rebooted = !options.bootId.empty() && claim.bootId != options.bootId;
+  const bool rebooted = !options.bootId.empty() && claim.bootId != options.bootId;  // or torn by it
   auto note = rebooted ? std::string("the machine went down while it ran")
                        : "its supervisor (process " + std::to_string(claim.process.pid) +
                              ") died; what it had started was killed";

@@ -78,23 +78,38 @@ class Remover {
   int error_ = 0;
 };
 
-struct Measure {
-  std::int64_t bytes = 0;
-  std::size_t entries = 0;
-};
+// Sums up what lies in a directory, name by name: it may hold more than memory would.
+class Measure {
+ public:
+  explicit Measure(std::size_t& entriesLeft) : entriesLeft_(entriesLeft) {}
 
-void measure(int directory, int depth, Measure& sum) {
-  if (depth > kDeepest) return;
-  for (const auto& name : namesIn(Fd(::fcntl(directory, F_DUPFD_CLOEXEC, 0)))) {
-    if (++sum.entries > 100'000) return;
-    struct stat info {};
-    if (::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (S_ISREG(info.st_mode)) sum.bytes += info.st_size;
-    if (!S_ISDIR(info.st_mode)) continue;
-    const Fd inner(::openat(directory, name.c_str(), kOpenDirectory));
-    if (inner.isOpen()) measure(inner.get(), depth + 1, sum);
+  void add(Fd directory, int depth) {
+    const int number = directory.release();
+    const std::unique_ptr<DIR, CloseDir> stream(::fdopendir(number));
+    if (!stream) return static_cast<void>(::close(number));
+    while (const auto* entry = ::readdir(stream.get())) {
+      const std::string_view name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      if (entriesLeft_ == 0) return;
+      --entriesLeft_;
+      addEntry(number, entry->d_name, depth);
+    }
   }
-}
+  [[nodiscard]] Bytes sum() const { return Bytes(bytes_); }
+
+ private:
+  void addEntry(int directory, const char* name, int depth) {
+    struct stat info {};
+    if (::fstatat(directory, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return;
+    if (S_ISREG(info.st_mode)) bytes_ += info.st_size;
+    if (!S_ISDIR(info.st_mode) || depth > kDeepest) return;
+    Fd inner(::openat(directory, name, kOpenDirectory));
+    if (inner.isOpen()) add(std::move(inner), depth + 1);
+  }
+
+  std::size_t& entriesLeft_;
+  std::int64_t bytes_ = 0;
+};
 
 Result<Fd> openBelowAs(const std::string& root, const std::string& relative, std::uint64_t flags) {
   const Fd top(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -194,16 +209,16 @@ Result<void> removeTreeBut(const std::string& path, const std::string& keepOne,
   return {};
 }
 
-Bytes sizeOfTree(const std::string& root, const std::string& relative) {
+Bytes sizeOfTree(const std::string& root, const std::string& relative, std::size_t& entriesLeft) {
   const auto found = openBelowAs(root, relative, O_PATH | O_NOFOLLOW);
   struct stat info {};
   if (!found || ::fstat(found->get(), &info) != 0) return Bytes(0);
   if (S_ISREG(info.st_mode)) return Bytes(info.st_size);
   if (!S_ISDIR(info.st_mode)) return Bytes(0);
-  const Fd directory(::openat(found->get(), ".", kOpenDirectory));
-  Measure sum;
-  if (directory.isOpen()) measure(directory.get(), 0, sum);
-  return Bytes(sum.bytes);
+  Fd directory(::openat(found->get(), ".", kOpenDirectory));
+  Measure measure(entriesLeft);
+  if (directory.isOpen()) measure.add(std::move(directory), 0);
+  return measure.sum();
 }
 
 Result<Fd> openBelow(const std::string& root, const std::string& relative) {

@@ -27,6 +27,7 @@ class Fd {
   [[nodiscard]] int get() const { return number_; }
   [[nodiscard]] bool isOpen() const { return number_ >= 0; }
   void close() { *this = Fd(); }
+  [[nodiscard]] int release() { return std::exchange(number_, -1); }
 
  private:
   int number_ = -1;
@@ -52,9 +53,10 @@ class Fd {
 [[nodiscard]] Result<void> removeTreeBut(const std::string& path, const std::string& keepOne,
                                          const std::string& keepTwo);
 
-// Of a file, or of all files in a tree (of at most 100,000 entries); 0 where nothing is there or a
-// link is in the way.
-[[nodiscard]] Bytes sizeOfTree(const std::string& root, const std::string& relative);
+// Of a file, or of all files in a tree; 0 where nothing is there or a link is in the way. Looks at
+// no more than `entriesLeft` names, which it counts down: a job may fill a tree without end.
+[[nodiscard]] Bytes sizeOfTree(const std::string& root, const std::string& relative,
+                               std::size_t& entriesLeft);
 
 // `relative` below `root` as a directory, or an error: no link is followed on the way.
 [[nodiscard]] Result<Fd> openBelow(const std::string& root, const std::string& relative);

@@ -56,12 +56,26 @@ TEST(Files, Sizes) {
   writeText(temp.path() + "/ckpt/a", std::string(1000, 'x'));
   writeText(temp.path() + "/ckpt/deep/b", std::string(234, 'x'));
   fs::create_symlink(temp.path() + "/ckpt", temp.path() + "/link");
-  EXPECT_EQ(sizeOfTree(temp.path(), "ckpt"), Bytes(1234));
-  EXPECT_EQ(sizeOfTree(temp.path(), "ckpt/a"), Bytes(1000));
-  EXPECT_EQ(sizeOfTree(temp.path(), "link"), Bytes(0));
-  EXPECT_EQ(sizeOfTree(temp.path(), "link/a"), Bytes(0));
-  EXPECT_EQ(sizeOfTree(temp.path() + "/ckpt", "../ckpt/a"), Bytes(0));
-  EXPECT_EQ(sizeOfTree(temp.path(), "none"), Bytes(0));
+  const auto size = [](const std::string& root, const std::string& relative,
+                       std::size_t entries = 100) { return sizeOfTree(root, relative, entries); };
+  EXPECT_EQ(size(temp.path(), "ckpt"), Bytes(1234));
+  EXPECT_EQ(size(temp.path(), "ckpt/a"), Bytes(1000));
+  EXPECT_EQ(size(temp.path(), "link"), Bytes(0));
+  EXPECT_EQ(size(temp.path(), "link/a"), Bytes(0));
+  EXPECT_EQ(size(temp.path() + "/ckpt", "../ckpt/a"), Bytes(0));
+  EXPECT_EQ(size(temp.path(), "none"), Bytes(0));
+  EXPECT_EQ(size(temp.path(), "ckpt", 0), Bytes(0));
+}
+
+TEST(Files, MeasuringEndsHoweverLargeTheTree) {
+  const TempDir temp;
+  for (int i = 0; i < 20; ++i) writeText(temp.path() + "/many/" + std::to_string(i), "x");
+  std::size_t left = 12;
+  EXPECT_EQ(sizeOfTree(temp.path(), "many", left), Bytes(12));
+  EXPECT_EQ(left, 0U);
+  left = 21;
+  EXPECT_EQ(sizeOfTree(temp.path(), "many", left), Bytes(20));
+  EXPECT_EQ(left, 1U);
 }
 
 TEST(Files, WritingReplacesAndReadingIsBounded) {

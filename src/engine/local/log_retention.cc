@@ -1,5 +1,6 @@
 #include "engine/local/log_retention.h"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 
@@ -7,27 +8,45 @@
 
 namespace bole::engine {
 
-void LogRetention::scan() {
+namespace {
+
+constexpr std::size_t kMostLogEntries = 1'000'000;  // of one attempt: 65,536 ranks with a few each
+
+Bytes sizeOfLogs(const std::string& attemptDirectory) {
+  auto entries = kMostLogEntries;
+  return sizeOfTree(attemptDirectory, "log", entries);
+}
+
+}  // namespace
+
+bool isForgotten(const std::string& attemptDirectory) {
   std::error_code error;
-  for (std::filesystem::directory_iterator at(layout_.attempts(), error), end; !error && at != end;
+  for (std::filesystem::directory_iterator at(attemptDirectory, error), end; !error && at != end;
+       at.increment(error)) {
+    const auto entry = at->path().filename().string();
+    if (entry != "log" && entry != "claim") return false;
+  }
+  return !error;
+}
+
+std::vector<AttemptId> attemptsOnDisk(const Layout& layout) {
+  std::vector<AttemptId> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(layout.attempts(), error), end; !error && at != end;
        at.increment(error)) {
     const auto name = at->path().filename().string();
-    std::uint64_t id = 0;
-    const auto [last, wrong] = std::from_chars(name.data(), name.data() + name.size(), id);
-    if (wrong != std::errc() || last != name.data() + name.size() || id == 0) continue;
-    const auto path = at->path().string();
-    // Whatever has more than logs and a claim is not forgotten yet.
-    bool forgotten = true;
-    std::error_code inner;
-    for (std::filesystem::directory_iterator in(path, inner), none; !inner && in != none;
-         in.increment(inner)) {
-      const auto entry = in->path().filename().string();
-      forgotten = forgotten && (entry == "log" || entry == "claim");
-    }
-    if (!forgotten || inner) continue;
-    const auto bytes = sizeOfTree(path, "log");
-    kept_[AttemptId(id)] = bytes;
-    total_ += bytes;
+    std::uint64_t number = 0;
+    const auto* last = name.data() + name.size();
+    const auto [stopped, wrong] = std::from_chars(name.data(), last, number);
+    if (wrong == std::errc() && stopped == last && number != 0) found.emplace_back(number);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void LogRetention::scan() {
+  for (const auto id : attemptsOnDisk(layout_)) {
+    if (isForgotten(layout_.attempt(id))) keep(id);
   }
   trim();
 }
@@ -35,12 +54,16 @@ void LogRetention::scan() {
 Result<void> LogRetention::keepOnlyLogs(AttemptId attempt) {
   const auto directory = layout_.attempt(attempt);
   BOLE_TRY(removeTreeBut(directory, "log", "claim"));
-  if (!exists(directory) || kept_.count(attempt) > 0) return {};
-  const auto bytes = sizeOfTree(directory, "log");
-  kept_[attempt] = bytes;
-  total_ += bytes;
+  if (exists(directory)) keep(attempt);
   trim();
   return {};
+}
+
+void LogRetention::keep(AttemptId attempt) {
+  const auto bytes = sizeOfLogs(layout_.attempt(attempt));
+  auto& known = kept_[attempt];
+  total_ += bytes - known;
+  known = bytes;
 }
 
 void LogRetention::trim() {

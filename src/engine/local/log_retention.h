@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "engine/local/layout.h"
@@ -14,6 +15,12 @@ struct RetentionLimits {
   std::size_t attempts = 2'000;  // ended ones whose logs are kept
   Bytes bytes = kGiB * 8;        // of their logs together
 };
+
+// True if nothing but logs and a claim is left in the attempt's directory.
+[[nodiscard]] bool isForgotten(const std::string& attemptDirectory);
+
+// The attempts that have a directory.
+[[nodiscard]] std::vector<AttemptId> attemptsOnDisk(const Layout& layout);
 
 // Attempts that are forgotten but for their logs. One thread; blocks on the disk.
 class LogRetention {
@@ -32,6 +39,7 @@ class LogRetention {
   [[nodiscard]] std::size_t size() const { return kept_.size(); }
 
  private:
+  void keep(AttemptId attempt);
   void trim();
 
   Layout layout_;

@@ -1,7 +1,5 @@
 #include "engine/local/progress.h"
 
-#include <sys/stat.h>
-
 #include <charconv>
 #include <filesystem>
 
@@ -64,35 +62,6 @@ std::optional<model::ProgressView> progressOf(const supervise::Progress& progres
   }
   if (!first) return std::nullopt;
   return viewOf(*first);
-}
-
-std::optional<model::ProgressView> readProgress(const std::string& attemptDirectory) {
-  const auto progress = supervise::readProgress(attemptDirectory);
-  if (!progress || !*progress) return std::nullopt;
-  return progressOf(**progress);
-}
-
-std::optional<model::ProgressView> ProgressCache::read(const std::string& attemptDirectory) {
-  struct stat info {};
-  if (::stat((attemptDirectory + "/progress.json").c_str(), &info) != 0) return std::nullopt;
-  Entry now{info.st_ino, info.st_size, info.st_mtim.tv_sec * 1'000'000'000LL + info.st_mtim.tv_nsec,
-            std::nullopt};
-  {
-    const std::lock_guard lock(mutex_);
-    const auto known = entries_.find(attemptDirectory);
-    if (known != entries_.end() && known->second.inode == now.inode &&
-        known->second.size == now.size && known->second.modified == now.modified) {
-      return known->second.view;
-    }
-  }
-  now.view = readProgress(attemptDirectory);
-  const std::lock_guard lock(mutex_);
-  return (entries_[attemptDirectory] = now).view;
-}
-
-void ProgressCache::forget(const std::string& attemptDirectory) {
-  const std::lock_guard lock(mutex_);
-  entries_.erase(attemptDirectory);
 }
 
 std::vector<Checkpoint> checkpointsOf(const supervise::Progress& progress,

@@ -2,8 +2,6 @@
 // of Bole sees it.
 #pragma once
 
-#include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,27 +14,6 @@ namespace bole::engine {
 // The job's progress is that of its rank 0, or of the lowest rank that tells any. Nothing: none
 // did.
 [[nodiscard]] std::optional<model::ProgressView> progressOf(const supervise::Progress& progress);
-
-// The same from the attempt's directory. What cannot be read is no progress: it is only ever shown.
-[[nodiscard]] std::optional<model::ProgressView> readProgress(const std::string& attemptDirectory);
-
-// readProgress() for many who ask often: a file that did not change is not read again. From any
-// thread; may block on the disk.
-class ProgressCache {
- public:
-  [[nodiscard]] std::optional<model::ProgressView> read(const std::string& attemptDirectory);
-  void forget(const std::string& attemptDirectory);
-
- private:
-  struct Entry {
-    std::uint64_t inode = 0;
-    std::int64_t size = 0;
-    std::int64_t modified = 0;  // nanoseconds
-    std::optional<model::ProgressView> view;
-  };
-  std::mutex mutex_;
-  std::map<std::string, Entry> entries_;
-};
 
 // A checkpoint that a rank announced.
 struct Checkpoint {

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/local/test_support.h"
-
 namespace bole::engine {
 namespace {
 
@@ -36,22 +34,6 @@ TEST(Progress, StepsAndNumbersThatAreNone) {
   EXPECT_EQ(view->values.size(), 2U);
   view = progressOf(progress({{0, {}, {{"epoch", "99999999999999999999999"}}}}));
   EXPECT_EQ(view->unit, "");
-}
-
-TEST(Progress, CacheSeesEveryChange) {
-  const testing::TempDir temp;
-  ProgressCache cache;
-  EXPECT_FALSE(cache.read(temp.path()));
-  for (int epoch = 1; epoch < 5; ++epoch) {
-    ASSERT_TRUE(supervise::writeProgress(temp.path(),
-                                         progress({{0, {}, {{"epoch", std::to_string(epoch)}}}})));
-    ASSERT_TRUE(cache.read(temp.path()));
-    EXPECT_EQ(cache.read(temp.path())->done, static_cast<std::uint64_t>(epoch));
-  }
-  testing::writeText(temp.path() + "/progress.json", "{");
-  EXPECT_FALSE(cache.read(temp.path()));
-  std::filesystem::remove(temp.path() + "/progress.json");
-  EXPECT_FALSE(cache.read(temp.path()));
 }
 
 TEST(Progress, Checkpoints) {

@@ -275,7 +275,8 @@ Result<void> Supervisor::planSandbox(const RankLaunch& rank, SpawnPlan& plan) {
   int number = kExtraFd + 1;
   for (auto& data : sandbox.data) {
     sandbox.arguments.insert(sandbox.arguments.end(),
-                             {"--ro-bind-data", std::to_string(number++), data.target});
+                             {"--perms", "0644", "--ro-bind-data",
+                              std::to_string(number++), data.target});
   }
   std::string text;
   for (const auto& word : sandbox.arguments) text.append(word).push_back('\0');

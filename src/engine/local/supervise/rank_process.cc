@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -50,6 +51,7 @@ Result<Fd> statusFile(const std::string& dir, std::uint32_t rank) {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::umask(022);  // the job's, and of the directories that bubblewrap makes
   ::execv(argv[0], argv);
   const int error = errno;
   static_cast<void>(!::write(told, &error, sizeof error));

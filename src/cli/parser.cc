@@ -19,10 +19,15 @@ constexpr std::uint32_t kMaxRanks = 65'536;
 
 class HelpFormatter final : public CLI::Formatter {
  public:
-  HelpFormatter() { column_width(34); }
+  HelpFormatter() {
+    column_width(34);
+    label("REQUIRED", "");
+    label("Positionals", "Arguments");
+    label("SUBCOMMAND", "COMMAND");
+  }
   std::string make_usage(const CLI::App* app, std::string name) const override {
-    if (!app->get_prefix_command()) return CLI::Formatter::make_usage(app, std::move(name));
-    return "Usage: " + name + " [OPTIONS] [--] COMMAND [ARGUMENT...]\n\n";
+    if (!app->get_prefix_command()) return "\n" + CLI::Formatter::make_usage(app, std::move(name));
+    return "\nUsage: " + name + " [OPTIONS] [--] COMMAND [ARGUMENT...]\n";
   }
 };
 
@@ -41,6 +46,7 @@ class CommandLine {
         "  bole COMMAND --help            more, with an example");
     app_.set_help_flag("-h,--help", "Say this and exit");
     app_.add_flag("--version", versionWanted_, "Say the version and exit");
+    addCommon(app_, nullptr);
     app_.require_subcommand(0, 1);
     app_.formatter(std::make_shared<HelpFormatter>());
     addJobCommands();
@@ -60,7 +66,7 @@ class CommandLine {
     for (auto& entry : entries_) {
       if (entry->app->parsed()) return made(entry->take());
     }
-    return {false, {}, app_.help(), kExitOk};
+    return {false, {}, {}, kExitOk};
   }
 
   struct Entry {
@@ -91,19 +97,23 @@ class CommandLine {
     entry->example = example;
     entry->app->footer(std::string("Example:\n  ") + example);
     entry->take = [&args]() -> Command { return args; };
-    addCommon(*entry);
+    addCommon(*entry->app, entry.get());
     entries_.push_back(std::move(entry));
     return *entries_.back();
   }
 
-  void addCommon(Entry& entry) {
-    value(entry, "--home", common_.home, "DIR",
-          "Where the server keeps its data (BOLE_HOME; ~/.local/share/bole)", ValueKind::kDirectory)
-        ->group("Common");
-    value(entry, "--server", common_.server, "URL",
-          "Talk to http://127.0.0.1:PORT instead of the socket in the home (BOLE_SERVER)")
-        ->group("Common");
-    entry.app->add_flag("--json", common_.json, "Print the server's JSON as it is")->group("Common");
+  // Before the command and behind it alike.
+  void addCommon(CLI::App& app, Entry* entry) {
+    auto* home = app.add_option("--home", common_.home,
+                                "Where the server keeps its data (BOLE_HOME; ~/.local/share/bole)");
+    auto* server = app.add_option("--server", common_.server,
+                                  "http://127.0.0.1:PORT instead of the socket there (BOLE_SERVER)");
+    home->type_name("DIR")->group("Common");
+    server->type_name("URL")->group("Common");
+    app.add_flag("--json", common_.json, "Print the server's JSON as it is")->group("Common");
+    if (!entry) return;
+    entry->values.emplace_back(home, ValueKind::kDirectory);
+    entry->values.emplace_back(server, ValueKind::kText);
   }
 
   template <class T>
@@ -162,9 +172,9 @@ class CommandLine {
   // The names that sbatch and docker give the same things.
   void addRunSize(Entry& run) {
     value(run, "-n,--ntasks", run_.ranks, "N", "Ranks; they start together or not at all")
-        ->check(CLI::Range(1U, kMaxRanks));
+        ->check(CLI::Range(1U, kMaxRanks).description(""));
     value(run, "-N,--nodes", run_.nodes, "N", "Without -n: one rank for each of N machines")
-        ->check(CLI::Range(1U, kMaxRanks));
+        ->check(CLI::Range(1U, kMaxRanks).description(""));
     value(run, "-G,--gpus", run_.gpus, "GPUS", "For each rank: 2, A100:2, A100:80GB:2, 24GB..");
     value(run, "-c,--cpus-per-task", run_.cpus, "CPUS", "For each rank: 2, 0.5");
     value(run, "--mem", run_.memory, "SIZE", "For each rank: 512MiB, 16G");
@@ -229,7 +239,7 @@ class CommandLine {
     events.app->add_flag("-f,--follow", events_.follow, "Go on as things happen");
     value(events, "--from", events_.from, "N", "From this number on; otherwise the newest");
     value(events, "--limit", events_.limit, "N", "At most N, 1 to 10000; otherwise 100")
-        ->check(CLI::Range(1U, 10'000U));
+        ->check(CLI::Range(1U, 10'000U).description(""));
     value(events, "--kind", events_.kind, "KIND", "Only these: job.submitted");
   }
 
@@ -350,17 +360,28 @@ Parse unknownArgument(CommandLine& line, const std::string& argument) {
                "unknown option '" + neutralised(name) + "'" + suggestion(name, names));
 }
 
+// Where the command's name stands: behind the options that every command takes.
+std::size_t commandIndex(const std::vector<std::string>& arguments) {
+  std::size_t at = 0;
+  while (at < arguments.size() && arguments[at].starts_with('-')) {
+    at += arguments[at] == "--home" || arguments[at] == "--server" ? 2 : 1;
+  }
+  return std::min(at, arguments.size());
+}
+
 // "help logs" is "logs --help".
 void rewriteHelp(std::vector<std::string>& arguments) {
-  if (arguments.empty() || arguments.front() != "help") return;
-  arguments.erase(arguments.begin());
-  if (arguments.size() > 1) arguments.resize(1);
+  const auto at = commandIndex(arguments);
+  if (at == arguments.size() || arguments[at] != "help") return;
+  arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at));
+  arguments.resize(std::min(arguments.size(), at + 1));
   arguments.emplace_back("--help");
 }
 
-// What stands behind the first "--" of `bole run`: the command, or the rest of it.
+// What stands behind the first "--" of `bole run`, with it: the command, or the rest of it.
 std::vector<std::string> cutCommand(std::vector<std::string>& arguments) {
-  if (arguments.empty() || arguments.front() != "run") return {};
+  const auto at = commandIndex(arguments);
+  if (at == arguments.size() || arguments[at] != "run") return {};
   const auto mark = std::find(arguments.begin(), arguments.end(), "--");
   std::vector<std::string> rest(mark, arguments.end());
   arguments.erase(mark, arguments.end());
@@ -382,6 +403,14 @@ Parse withCommand(CommandLine& line, Parse parse, std::vector<std::string> remai
   return wrong("run", "no command to run: 'bole run [OPTIONS] -- COMMAND'");
 }
 
+// CLI11 leaves two empty lines between groups.
+std::string tidied(std::string help) {
+  for (auto at = help.find("\n\n\n"); at != std::string::npos; at = help.find("\n\n\n", at)) {
+    help.erase(at, 1);
+  }
+  return help;
+}
+
 Parse refused(CommandLine& line, const CLI::ParseError& error) {
   auto* chosen = line.chosen();
   return wrong(chosen ? chosen->get_name() : "", neutralised(error.what()));
@@ -390,6 +419,7 @@ Parse refused(CommandLine& line, const CLI::ParseError& error) {
 Parse parseKnown(CommandLine& line, std::vector<std::string> arguments) {
   const auto rest = cutCommand(arguments);
   auto parse = line.parse(std::move(arguments));
+  if (!parse.complete) parse.text = tidied(line.app().help());
   if (!parse.complete || !std::holds_alternative<RunArgs>(parse.invocation.command)) return parse;
   return withCommand(line, std::move(parse), line.chosen()->remaining(), rest);
 }
@@ -399,10 +429,10 @@ Parse parseKnown(CommandLine& line, std::vector<std::string> arguments) {
 Parse parseArguments(std::vector<std::string> arguments) {
   CommandLine line;
   rewriteHelp(arguments);
-  if (!arguments.empty() && !arguments.front().starts_with('-')) {
+  if (const auto at = commandIndex(arguments); at < arguments.size()) {
     std::vector<std::string> names{"help"};
     for (const auto& entry : line.entries()) names.push_back(entry->app->get_name());
-    const auto& name = arguments.front();
+    const auto& name = arguments[at];
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       return wrong("", "unknown command '" + neutralised(name) + "'" + suggestion(name, names));
     }
@@ -411,7 +441,7 @@ Parse parseArguments(std::vector<std::string> arguments) {
     return parseKnown(line, std::move(arguments));
   } catch (const CLI::CallForHelp&) {
     const auto* chosen = line.chosen();
-    return {false, {}, chosen ? chosen->help("bole") : line.app().help(), kExitOk};
+    return {false, {}, tidied(chosen ? chosen->help("bole") : line.app().help()), kExitOk};
   } catch (const CLI::ExtrasError&) {
     const auto extras = line.app().remaining(true);
     return unknownArgument(line, extras.empty() ? "" : extras.front());

@@ -121,9 +121,21 @@ class Builder {
                         .at(mount.source));
       }
     }
+    makeParents(mount.target);
     add({mount.readOnly ? "--ro-bind" : "--bind", source, mount.target});
     if (!mount.fromBole) mask(source, mount.target);
     return {};
+  }
+
+  // bubblewrap makes what is missing above a target for root alone; the rank has to pass through.
+  void makeParents(const std::string& target) {
+    for (auto slash = target.find('/', 1); slash != std::string::npos; slash = target.find('/', slash + 1)) {
+      const auto parent = target.substr(0, slash);
+      const bool system = std::any_of(std::begin(kSystem), std::end(kSystem), [&](const char* path) {
+        return isBelow(parent, path);
+      });
+      if (!system) add({"--perms", "0755", "--dir", parent});
+    }
   }
 
   // What is hidden and lies below `source` is hidden below `target` too.

@@ -84,7 +84,7 @@ class Bole:
         """Stops all that was started here, jobs first."""
         try:
             if self.server and self.server.poll() is None:
-                self.post("/v1/shutdown?stop_jobs=1", {})
+                self.request("POST", "/v1/shutdown?stop_jobs=1")
                 self.server.wait(60)
         except Exception as error:  # the rest must go all the same
             print("closing:", error)
@@ -167,7 +167,7 @@ class Bole:
         page = self.get(f"/v1/jobs/{job}/logs" + (f"?rank={rank}" if rank is not None else ""))
         return [line["text"] for line in page["lines"]]
 
-    def wait_for(self, job, states=("succeeded", "failed", "cancelled"), seconds=60):
+    def wait_for(self, job, states=("SUCCEEDED", "FAILED", "CANCELLED"), seconds=60):
         def reached():
             detail = self.job(job)
             return detail if detail["summary"]["state"] in states else None

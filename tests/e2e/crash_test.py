@@ -137,7 +137,7 @@ def judge(bole, client, arguments):
             for rank in attempt["ranks"]:
                 judge_exit(problems, arguments, name, code, job in client.stopped, rank.get("exit"))
         if job not in client.stopped and arguments.victims == "server":
-            expected = "succeeded" if code == 0 else "failed"
+            expected = "SUCCEEDED" if code == 0 else "FAILED"
             if state != expected or (code and detail["exit_code"] != code):
                 problems.append(f"{name}: {state} with {detail['exit_code']}, expected {expected} with {code}: "
                                 f"{detail['attempts']}")

@@ -16,7 +16,7 @@ def main():
         assert losses[-1] < losses[0] / 2, f"the loss falls: {losses}"
         assert all(f"[{rank}]" in done.stdout for rank in range(4)), "every rank is heard"
         detail = bole.job("digits")
-        assert detail["summary"]["state"] == "succeeded"
+        assert detail["summary"]["state"] == "SUCCEEDED"
         gpus = sorted(g for attempt in detail["attempts"] for rank in attempt["ranks"] for g in rank["gpus"])
         assert gpus == [0, 1, 2, 3], gpus
         assert detail["checkpoint"]["epoch"] == 20, detail["checkpoint"]

@@ -4,6 +4,7 @@
 
 #include "spec/grammar.h"
 #include "spec/number.h"
+#include "spec/quote.h"
 
 namespace bole::spec {
 namespace {
@@ -12,7 +13,7 @@ constexpr auto kExpected = "a time with units (90s, 30m, 2h, 1d, 1h30m) or HH:MM
 
 Unexpected refuse(std::string_view found, std::string hint = {}) {
   return fail(makeError(ErrorCode::kInvalid, "not a length of time")
-                  .foundValue("'" + std::string(found) + "'")
+                  .foundValue(quoted(found))
                   .expectedValue(kExpected)
                   .withHint(std::move(hint)));
 }

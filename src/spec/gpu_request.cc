@@ -5,6 +5,7 @@
 
 #include "spec/grammar.h"
 #include "spec/number.h"
+#include "spec/quote.h"
 
 namespace bole::spec {
 namespace {
@@ -13,7 +14,10 @@ constexpr auto kExpected =
     "a count (2), a model and count (A100:2), with memory (A100:80GB:2) or memory alone (24GB..)";
 constexpr std::size_t kLongest = 256;
 constexpr std::size_t kMaxModels = 16;
-constexpr std::size_t kShortestModelNumber = 3;  // digits alone name a model from here on: 4090
+// Names of models that begin with a digit begin with so many: 4090, 1080Ti, 6000-Ada. What has
+// fewer is more likely a number gone wrong: 1e3, 0x10, 4x.
+constexpr std::size_t kShortestModelNumber = 3;
+constexpr std::size_t kLongestModelNumber = 5;
 
 Error refuse(std::string what, std::string hint = {}) {
   return makeError(ErrorCode::kInvalid, std::move(what))
@@ -132,20 +136,31 @@ std::optional<std::string_view> memorySuffix(std::string_view name) {
   return tail;
 }
 
+// Words that other tools, and other readers of YAML, give a meaning.
+bool isNoModel(std::string_view model) {
+  for (const auto* word : {"NVIDIA", "ALL", "ANY", "AUTO", "MAX", "TRUE", "FALSE", "YES", "NO",
+                           "ON", "OFF", "Y", "N", "NONE", "NULL", "NAN", "GPU", "GPUS"}) {
+    if (model == word) return true;
+  }
+  if (!isDigit(model[0])) return !isLetter(model[0]);
+  const auto end = std::find_if_not(model.begin(), model.end(), isDigit);
+  const auto digits = static_cast<std::size_t>(end - model.begin());
+  const bool joined = end == model.end() || isLetter(*end) || *end == '-';
+  return model[0] == '0' || !joined || digits < kShortestModelNumber ||
+         digits > kLongestModelNumber;
+}
+
 Result<std::string> readModel(std::string_view name) {
   if (name.empty()) return fail(refuse("an empty model name"));
   if (!std::all_of(name.begin(), name.end(), isModelCharacter))
     return fail(refuse("a model name with strange characters"));
   auto model = upper(name);
   std::replace(model.begin(), model.end(), ' ', '-');
-  const bool numberAlone =
-      std::all_of(model.begin(), model.end(), isDigit) && model.size() < kShortestModelNumber;
-  const bool named = isLetter(model[0]) || isDigit(model[0]);
-  if (!named || numberAlone || model == "NVIDIA" || model == "ALL" || model == "ANY") {
-    return fail(
-        refuse("'" + std::string(name) + "' names no model", "write how many GPUs, for example 4"));
-  }
-  return model;
+  if (!isNoModel(model)) return model;
+  const bool none =
+      model == "NO" || model == "NONE" || model == "OFF" || model == "FALSE" || model == "NULL";
+  return fail(refuse(quoted(name) + " names no model",
+                     none ? "for no GPU write 0" : "write how many GPUs, for example 4"));
 }
 
 // Sizes written into the model names count as the memory part; all must agree.
@@ -180,8 +195,8 @@ Result<void> readCount(std::string_view part, model::GpuRequest& out) {
   auto rest = part;
   const auto number = takeDecimal(rest);
   const auto milli = number ? scaleExactly(*number, 1000) : std::nullopt;
-  if (!milli || !rest.empty())
-    return fail(refuse("'" + std::string(part) + "' is not a count of GPUs"));
+  if (!milli || !rest.empty() || hasLeadingZero(part))
+    return fail(refuse(quoted(part) + " is not a count of GPUs"));
   if (*milli >= 1000 && *milli % 1000 != 0)
     return fail(refuse("a fraction above one GPU", "whole GPUs, or one part below 1 (0.5)"));
   if (number->decimals > 0 && *milli == 0)
@@ -222,11 +237,7 @@ Result<model::GpuRequest> parseParts(std::vector<std::string_view> parts) {
 }  // namespace
 
 Result<model::GpuRequest> parseGpuRequest(std::string_view text) {
-  const auto fault = [&](Error error) {
-    const auto shown =
-        text.size() > kLongest ? std::string(text.substr(0, 40)) + "..." : std::string(text);
-    return fail(std::move(error).foundValue("'" + shown + "'"));
-  };
+  const auto fault = [&](Error error) { return fail(std::move(error).foundValue(quoted(text))); };
   const auto trimmed = trim(text);
   if (trimmed.empty() || text.size() > kLongest) return fault(refuse("not a request for GPUs"));
   auto parts = split(trimmed, ':');

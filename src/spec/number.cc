@@ -56,6 +56,10 @@ std::optional<std::int64_t> takeWhole(std::string_view& text) {
   return out;
 }
 
+bool hasLeadingZero(std::string_view text) {
+  return text.size() > 1 && text[0] == '0' && isDigit(text[1]);
+}
+
 std::optional<std::int64_t> scaleExactly(Decimal value, std::int64_t scale) {
   const auto fraction = multiply(value, scale);
   if (!fraction || fraction->above % fraction->below != 0) return std::nullopt;

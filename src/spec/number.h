@@ -19,6 +19,9 @@ struct Decimal {
 // The same without a decimal point.
 [[nodiscard]] std::optional<std::int64_t> takeWhole(std::string_view& text);
 
+// "0755": octal to some readers, decimal to others.
+[[nodiscard]] bool hasLeadingZero(std::string_view text);
+
 // value x scale as a whole number; nothing where it is not whole or does not fit.
 [[nodiscard]] std::optional<std::int64_t> scaleExactly(Decimal value, std::int64_t scale);
 // The same rounded up; nothing where it does not fit.

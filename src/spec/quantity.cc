@@ -6,6 +6,7 @@
 
 #include "spec/grammar.h"
 #include "spec/number.h"
+#include "spec/quote.h"
 
 namespace bole::spec {
 namespace {
@@ -24,12 +25,13 @@ constexpr std::string_view kLetters = "kmgtp";
 
 constexpr auto kSizeExpected = "a size with a unit (512MiB, 16GiB, 16G, 1.5GB)";
 constexpr auto kCpusExpected = "a number of CPUs (2, 0.5, 500m)";
+constexpr auto kLeadingZero = "a leading 0 means octal to some readers: leave it out";
 constexpr auto kQuantityExpected = "a Kubernetes quantity (512Mi, 16Gi, 1G)";
 
 Unexpected refuse(std::string_view found, const char* what, const char* expected,
                   std::string hint = {}) {
   return fail(makeError(ErrorCode::kInvalid, what)
-                  .foundValue("'" + std::string(found) + "'")
+                  .foundValue(quoted(found))
                   .expectedValue(expected)
                   .withHint(std::move(hint)));
 }
@@ -101,6 +103,7 @@ Result<std::int64_t> parseQuantity(std::string_view text, std::int64_t perUnit, 
 
 Result<Bytes> parseSize(std::string_view text) {
   auto rest = trim(text);
+  if (hasLeadingZero(rest)) return refuse(text, "not a size", kSizeExpected, kLeadingZero);
   const auto number = takeDecimal(rest);
   rest = trim(rest);
   if (!number) return refuse(text, "not a size", kSizeExpected);
@@ -121,6 +124,8 @@ Result<Bytes> parseSize(std::string_view text) {
 
 Result<MilliCpu> parseCpus(std::string_view text) {
   auto rest = trim(text);
+  if (hasLeadingZero(rest))
+    return refuse(text, "not a number of CPUs", kCpusExpected, kLeadingZero);
   const auto number = takeDecimal(rest);
   if (!number || (!rest.empty() && rest != "m"))
     return refuse(text, "not a number of CPUs", kCpusExpected);

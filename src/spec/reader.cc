@@ -9,8 +9,6 @@
 namespace bole::spec {
 namespace {
 
-constexpr std::size_t kLongestFound = 60;  // of a value repeated in a message
-
 bool isControl(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
 }
@@ -36,16 +34,6 @@ std::string hintForNumber(const std::string& text) {
 }
 
 }  // namespace
-
-std::string quoted(std::string_view text) {
-  std::string out = "'";
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (i >= kLongestFound && (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80)
-      return out + "...'";
-    out += isControl(text[i]) ? ' ' : text[i];
-  }
-  return out + "'";
-}
 
 std::string describeFound(const Node& node) {
   switch (node.kind) {
@@ -87,8 +75,8 @@ std::vector<std::string> Reader::takeWarnings() {
 }
 
 Value Reader::fieldOf(const Value& map, const Field& field) const {
-  Value value{field.value.get(), map.path.empty() ? field.key : map.path + "." + field.key,
-              field.value->at};
+  const auto key = shown(field.key);
+  Value value{field.value.get(), map.path.empty() ? key : map.path + "." + key, field.value->at};
   if (field.value->kind == NodeKind::kNull) value.at = field.at;
   return value;
 }

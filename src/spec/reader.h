@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "spec/quote.h"
 #include "spec/yaml_tree.h"
 
 namespace bole::spec {
@@ -74,8 +75,7 @@ class Reader {
   std::vector<std::pair<Position, std::string>> warnings_;
 };
 
-// "'text'" cut to a readable length, "a list", "a map", "nothing".
+// "'text'" cut to a readable length, "a list", "fields", "nothing".
 [[nodiscard]] std::string describeFound(const Node& node);
-[[nodiscard]] std::string quoted(std::string_view text);
 
 }  // namespace bole::spec

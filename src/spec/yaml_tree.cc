@@ -9,8 +9,9 @@
 #include <algorithm>
 #include <map>
 #include <sstream>
-#include <unordered_map>
 #include <utility>
+
+#include "spec/quote.h"
 
 namespace bole::spec {
 namespace {
@@ -24,14 +25,19 @@ bool isContinuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
 }
 
-// Turns the library's positions (bytes from 0) into those of editors.
+// Turns the library's positions (bytes from 0) into those of editors. Each answer takes the same
+// short time however long a line is: a job in JSON is one line.
 class Lines {
  public:
   explicit Lines(std::string_view text) : text_(text) {
     starts_.push_back(0);
+    std::size_t continuations = 0;
     for (std::size_t i = 0; i < text.size(); ++i) {
+      if (i % kBlock == 0) continuations_.push_back(continuations);
+      if (isContinuation(text[i])) ++continuations;
       if (text[i] == '\n') starts_.push_back(i + 1);
     }
+    continuations_.push_back(continuations);
   }
 
   [[nodiscard]] std::string_view line(std::size_t index) const {
@@ -43,17 +49,13 @@ class Lines {
   [[nodiscard]] Position position(const YAML::Mark& mark) const {
     if (mark.line < 0 || mark.column < 0) return {};
     const auto index = std::min(static_cast<std::size_t>(mark.line), starts_.size() - 1);
-    const auto before = line(index).substr(0, static_cast<std::size_t>(mark.column));
-    const auto inside = std::count_if(before.begin(), before.end(), isContinuation);
-    return {index + 1, before.size() - static_cast<std::size_t>(inside) + 1};
+    return place(index, std::min(static_cast<std::size_t>(mark.column), line(index).size()));
   }
 
   [[nodiscard]] Position positionOf(std::size_t offset) const {
     const auto next = std::upper_bound(starts_.begin(), starts_.end(), offset);
     const auto index = static_cast<std::size_t>(next - starts_.begin()) - 1;
-    const auto before = line(index).substr(0, offset - starts_[index]);
-    const auto inside = std::count_if(before.begin(), before.end(), isContinuation);
-    return {index + 1, before.size() - static_cast<std::size_t>(inside) + 1};
+    return place(index, offset - starts_[index]);
   }
 
   // The library takes the end of the file for the end of a quoted text. True where no quote stands
@@ -77,8 +79,25 @@ class Lines {
   }
 
  private:
+  static constexpr std::size_t kBlock = 256;
+
+  [[nodiscard]] Position place(std::size_t index, std::size_t bytes) const {
+    const auto inside =
+        continuationsBefore(starts_[index] + bytes) - continuationsBefore(starts_[index]);
+    return {index + 1, bytes - inside + 1};
+  }
+
+  [[nodiscard]] std::size_t continuationsBefore(std::size_t offset) const {
+    const auto block = offset / kBlock;
+    if (offset >= text_.size()) return continuations_.back();
+    const auto rest = text_.substr(block * kBlock, offset % kBlock);
+    return continuations_[block] +
+           static_cast<std::size_t>(std::count_if(rest.begin(), rest.end(), isContinuation));
+  }
+
   std::string_view text_;
-  std::vector<std::size_t> starts_;
+  std::vector<std::size_t> starts_;         // of lines
+  std::vector<std::size_t> continuations_;  // how many stand before each block; the last: in all
 };
 
 constexpr std::string_view kStandardTags = "tag:yaml.org,2002:";
@@ -149,7 +168,7 @@ class TreeBuilder : public YAML::EventHandler {
     bool hasKey = false;  // of a map: the key is read, its value comes next
     Position keyAt;
     std::string key;
-    std::unordered_map<std::string, Position> keys;
+    std::map<std::string, Position> keys;
     std::vector<std::pair<Position, NodePtr>> merges;
   };
 
@@ -162,15 +181,19 @@ class TreeBuilder : public YAML::EventHandler {
   void checkTag(Position at, const std::string& tag, std::string_view wanted) const {
     if (tag.empty() || tag == "?" || tag == "!" || tag == std::string(kStandardTags).append(wanted))
       return;
+    const auto written =
+        tag.starts_with(kStandardTags) ? "!!" + tag.substr(kStandardTags.size()) : tag;
     throw Stop{makeError(ErrorCode::kInvalid, "a YAML tag that is not understood here")
                    .at(formatPlace(file_, at))
-                   .foundValue("'" + tag + "'")
+                   .foundValue(quoted(written))
                    .withHint("leave the tag out; put text into quotes")};
   }
 
   void checkText(Position at, const std::string& text) const {
     if (text.find('\0') != std::string::npos) stop(at, "text holds a NUL character");
-    if (findInvalidUtf8(text) != std::string::npos) stop(at, "text is not UTF-8");
+    // The library turns \N and \_ into bytes of Latin-1.
+    if (findInvalidUtf8(text) != std::string::npos)
+      stop(at, "text is not UTF-8", "for \\N and \\_ write \\u0085 and \\u00a0");
   }
 
   // What aliases bring in counts each time, so that a small text cannot become a huge tree.
@@ -244,7 +267,7 @@ class TreeBuilder : public YAML::EventHandler {
     const auto [first, isNew] = frame.keys.emplace(key.text, at);
     if (!isNew) {
       throw Stop{
-          makeError(ErrorCode::kInvalid, "the field '" + key.text + "' is written twice")
+          makeError(ErrorCode::kInvalid, "the field " + quoted(key.text) + " is written twice")
               .at(formatPlace(file_, at))
               .withHint(fmt::format("it stands in line {} already: keep one", first->second.line))};
     }
@@ -287,6 +310,7 @@ class TreeBuilder : public YAML::EventHandler {
 // What the library's messages mean to someone who wrote a file by hand.
 std::pair<std::string, std::string> explain(const std::string& message) {
   using Text = std::pair<std::string_view, std::pair<const char*, const char*>>;
+  static constexpr auto kRemoveDirective = "remove the line that begins with %";
   static const Text kTexts[] = {
       {"illegal map value",
        {"a ': ' where none can stand",
@@ -310,6 +334,16 @@ std::pair<std::string, std::string> explain(const std::string& message) {
       {"unknown token",
        {"a character that cannot begin a value in YAML", "put the text into quotes"}},
       {"bad file", {"nested too deep", ""}},
+      {"invalid unicode", {"an escape (\\u, \\U) that names no character", ""}},
+      {"unknown escape character",
+       {"a backslash before a character that it does not go with",
+        "in double quotes write \\\\ for a backslash, or put the text into single quotes"}},
+      {"YAML major version too large", {"a version of YAML that is not known", kRemoveDirective}},
+      {"bad YAML version", {"not a version of YAML", kRemoveDirective}},
+      {"repeated YAML directive", {"two %YAML lines", kRemoveDirective}},
+      {"repeated TAG directive", {"two %TAG lines for one handle", kRemoveDirective}},
+      {"YAML directives must have", {"a %YAML line without one version", kRemoveDirective}},
+      {"TAG directives must have", {"a %TAG line without handle and prefix", kRemoveDirective}},
   };
   for (const auto& [key, text] : kTexts) {
     if (message.starts_with(key)) return {text.first, text.second};
@@ -333,6 +367,14 @@ Error yamlError(const YAML::Exception& problem, const Lines& lines, std::string_
       .withHint(std::move(hint));
 }
 
+// A CR that no LF follows: line ends as they were in 1999, which the library counts as none.
+std::size_t findLoneReturn(std::string_view text) {
+  for (auto at = text.find('\r'); at != std::string_view::npos; at = text.find('\r', at + 1)) {
+    if (at + 1 >= text.size() || text[at + 1] != '\n') return at;
+  }
+  return std::string_view::npos;
+}
+
 Result<void> checkBytes(std::string_view text, const Lines& lines, std::string_view file) {
   const auto refuse = [&](std::size_t offset, std::string what, std::string hint) {
     return fail(makeError(ErrorCode::kInvalid, std::move(what))
@@ -341,6 +383,9 @@ Result<void> checkBytes(std::string_view text, const Lines& lines, std::string_v
   };
   if (const auto bad = findInvalidUtf8(text); bad != std::string_view::npos) {
     return refuse(bad, "the file is not UTF-8", "save it as UTF-8");
+  }
+  if (const auto lone = findLoneReturn(text); lone != std::string_view::npos) {
+    return refuse(lone, "a line end of CR alone", "save the file with line ends of LF or CRLF");
   }
   const auto control = std::find_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r') ||

@@ -25,12 +25,16 @@ using ErrorCodeOfSystem = boost::system::error_code;
 
 namespace {
 
-constexpr std::size_t kPiece = 128 * 1024;               // of an upload, and of one write
-constexpr std::size_t kLargeAnswer = 256 * 1024;         // from here on answers are counted
-constexpr std::size_t kLargeAnswers = 64 * 1024 * 1024;  // that may wait for one user's readers
+constexpr std::size_t kPiece = 128 * 1024;                // of an upload, and of one write
+constexpr std::size_t kLargeAnswer = 256 * 1024;          // from here on answers are counted
+constexpr std::size_t kLargeAnswers = 64 * 1024 * 1024;   // that may wait for one user's readers
+constexpr std::uint64_t kLargeBody = 64 * 1024;           // from here on bodies are counted
+constexpr std::uint64_t kLargeBodies = 32 * 1024 * 1024;  // of one user's requests at once
+constexpr std::size_t kDrain = 16 * 1024;                 // read at once of what nobody wants
 constexpr Duration kLinger = seconds(5);
 constexpr Duration kUserKept = seconds(60);
 constexpr std::size_t kMaxKnownUsers = 4096;
+constexpr Duration kHourOfUploads = hours(1);
 
 // A name that no user can have, for a colon ends a name in /etc/passwd.
 std::string namelessUser(uid_t uid) {
@@ -299,6 +303,7 @@ void Connection::admit() {
                                  .expectedValue("at most " + std::to_string(limit) + " bytes");
     return refuseRequest(errorAnswer(error, 413));
   }
+  if (auto refusal = countBody(length.value_or(limit))) return refuseRequest(std::move(*refusal));
   Then next = [this] { route_->body == BodyKind::kUpload ? beginUpload() : readBody(); };
   const auto expect = view(head[http::field::expect]);
   if (expect.empty()) return next();
@@ -310,6 +315,35 @@ void Connection::admit() {
   }
   enter(Phase::kWriting, hub_.options.limits.stallTime);
   write("HTTP/1.1 100 Continue\r\n\r\n", std::move(next));
+}
+
+// Bodies are kept until they are answered. Uploads are not: they go to the disk piece by piece.
+std::optional<Answer> Connection::countBody(std::uint64_t size) {
+  if (route_->body != BodyKind::kJson || !hasBody() || size < kLargeBody) return std::nullopt;
+  auto& waiting = hub_.bodyBytesOf[user_];
+  if (waiting + size > kLargeBodies) {
+    return errorAnswer(
+        makeError(ErrorCode::kUnavailable, "too many large requests of one user at once")
+            .expectedValue("at most 32 MiB of them")
+            .withHint("try again when some are answered"),
+        429);
+  }
+  waiting += size;
+  bodyBytes_ = size;
+  return std::nullopt;
+}
+
+// What was counted of a request and its answer, once both are done with.
+void Connection::uncount() {
+  const auto giveBack = [this](auto& table, auto& bytes) {
+    if (bytes == 0) return;
+    const auto entry = table.find(user_);
+    entry->second -= std::exchange(bytes, 0);
+    if (entry->second == 0) table.erase(entry);
+  };
+  giveBack(hub_.bodyBytesOf, bodyBytes_);
+  giveBack(hub_.answerBytesOf, answerBytes_);
+  uncountUpload();
 }
 
 // What is left of the request is not read: the connection cannot be used for another one.
@@ -343,6 +377,7 @@ void Connection::beginUpload() {
                                          .foundValue("'" + name.substr(0, 100) + "'")
                                          .expectedValue("64 lower case hex digits")));
   }
+  if (auto refusal = countUpload()) return refuseRequest(std::move(*refusal));
   enter(Phase::kWorking, Duration(0));
   onPool([&uploads = hub_.uploads, name] { return uploads.begin(name); },
          [](Connection& self, Result<std::shared_ptr<Upload>> begun) {
@@ -379,11 +414,66 @@ void Connection::readPiece() {
 }
 
 void Connection::pieceRead(bool last) {
+  uploadRead_ += parts_->piece.size();
+  if (auto refusal = refusalOfUpload()) {
+    upload_.reset();
+    keepAlive_ = false;
+    return send(std::move(*refusal));
+  }
   enter(Phase::kWorking, Duration(0));
   onPool([upload = upload_, piece = std::move(parts_->piece)] { return upload->write(piece); },
          [last](Connection& self, Result<void> written) {
            self.pieceWritten(std::move(written), last);
          });
+}
+
+// So that nobody takes all the places: others than the owner get half of them.
+std::optional<Answer> Connection::countUpload() {
+  const auto& limits = hub_.options.limits;
+  const auto most = request_.caller.admin ? limits.uploadsAtOnce
+                                          : std::max<std::size_t>(limits.uploadsAtOnce / 2, 1);
+  auto& running = hub_.uploadsOf[user_];
+  if (running >= most) {
+    return errorAnswer(makeError(ErrorCode::kUnavailable, "too many uploads of one user at once")
+                           .expectedValue("at most " + std::to_string(most))
+                           .withHint("try again when one has ended"),
+                       429);
+  }
+  ++running;
+  uploading_ = true;
+  uploadBegan_ = hub_.now();
+  uploadRead_ = 0;
+  return std::nullopt;
+}
+
+void Connection::uncountUpload() {
+  if (!std::exchange(uploading_, false)) return;
+  if (--hub_.uploadsOf[user_] == 0) hub_.uploadsOf.erase(user_);
+}
+
+// One that trickles holds a place that others need; one who brings too much, the disk.
+std::optional<Answer> Connection::refusalOfUpload() {
+  const auto& limits = hub_.options.limits;
+  const auto took = hub_.now() - uploadBegan_;
+  const auto seconds = static_cast<std::uint64_t>(took.value / 1'000'000);
+  if (took > limits.bodyTime && uploadRead_ < seconds * limits.uploadBytesPerSecond) {
+    return errorAnswer(
+        makeError(ErrorCode::kUnavailable, "the upload is too slow")
+            .foundValue(std::to_string(uploadRead_) + " bytes in " + formatDuration(took))
+            .expectedValue("at least " + std::to_string(limits.uploadBytesPerSecond) +
+                           " bytes a second"),
+        408);
+  }
+  if (request_.caller.admin) return std::nullopt;
+  auto& brought = hub_.broughtBy[user_];
+  if (hub_.now() - brought.since > kHourOfUploads) brought = {hub_.now(), 0};
+  brought.bytes += parts_->piece.size();
+  if (brought.bytes <= limits.uploadsBytes / 4) return std::nullopt;
+  return errorAnswer(
+      makeError(ErrorCode::kUnavailable, "too much was uploaded by one user within an hour")
+          .expectedValue("at most " + std::to_string(limits.uploadsBytes / 4) + " bytes")
+          .withHint("mount large data instead of bringing it along"),
+      429);
 }
 
 void Connection::pieceWritten(Result<void> written, bool last) {
@@ -472,7 +562,7 @@ void Connection::send(Answer answer) {
 }
 
 void Connection::answered() {
-  if (answerBytes_ > 0) hub_.answerBytesOf[user_] -= std::exchange(answerBytes_, 0);
+  uncount();
   if (auto done = std::exchange(whenAnswered_, nullptr)) done();
   if (!keepAlive_ || hub_.stopping) return linger();
   awaitRequest(hub_.options.limits.idleTime);
@@ -600,8 +690,9 @@ void Connection::watchReader() {
 void Connection::linger() {
   ErrorCodeOfSystem ignored;
   socket_.shutdown(Socket::shutdown_send, ignored);
+  if (hub_.stopping) return close();
   enter(Phase::kLingering, kLinger);
-  parts_->piece.resize(kPiece);
+  parts_->piece.resize(kDrain);
   drainInput();
 }
 
@@ -627,7 +718,7 @@ void Connection::close() {
     --hub_.streams;
     if (--hub_.streamsOf[user_] == 0) hub_.streamsOf.erase(user_);
   }
-  if (answerBytes_ > 0) hub_.answerBytesOf[user_] -= std::exchange(answerBytes_, 0);
+  uncount();
   upload_.reset();
   afterWrite_ = nullptr;
   if (auto done = std::exchange(whenAnswered_, nullptr)) done();
@@ -659,7 +750,6 @@ void Connection::stopServing() {
     case Phase::kWriting:
       keepAlive_ = false;
       return;
-    case Phase::kLingering:
     case Phase::kClosed:
       return;
     default:

@@ -53,7 +53,14 @@ struct Hub {
   std::map<std::string, std::size_t> connectionsOf;  // by Peer::key
   std::map<std::string, std::size_t> streamsOf;      // by user
   std::map<std::string, std::size_t> answerBytesOf;  // by user: large answers not yet taken
-  std::atomic<std::size_t> streams{0};  // of all users; read by the controller's thread
+  std::map<std::string, std::uint64_t> bodyBytesOf;  // by user: large requests not yet answered
+  std::map<std::string, std::size_t> uploadsOf;      // by user: on their way
+  struct Brought {
+    Duration since;  // monotonic
+    std::uint64_t bytes = 0;
+  };
+  std::map<std::string, Brought> broughtBy;  // by user: uploaded within an hour or so
+  std::atomic<std::size_t> streams{0};       // of all users; read by the controller's thread
   bool stopping = false;
   std::function<void()> emptied;  // the last connection is gone
 
@@ -78,9 +85,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void start();
   void refuse(const Error& error, unsigned status);  // says why and closes
-  void sweep(Duration now);  // drops what takes too long; keeps quiet streams alive
-  void lookAgain();          // a stream: a snapshot is out, or the time to look has come
-  void stopServing();        // no further requests; streams end
+  void sweep(Duration now);    // drops what takes too long; keeps quiet streams alive
+  void lookAgain();            // a stream: a snapshot is out, or the time to look has come
+  void stopServing();          // no further requests; streams end
+  void abandon() { close(); }  // whatever it waits for
 
  private:
   struct Parts;  // Beast's
@@ -108,11 +116,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] bool hasBody() const;
   void nameCaller();
   void admit();
+  [[nodiscard]] std::optional<Answer> countBody(std::uint64_t size);
   void readBody();
   void refuseRequest(Answer answer);
 
   // An upload.
   void beginUpload();
+  [[nodiscard]] std::optional<Answer> countUpload();
+  void uncountUpload();
+  [[nodiscard]] std::optional<Answer> refusalOfUpload();
   void readPiece();
   void pieceRead(bool last);
   void pieceWritten(Result<void> written, bool last);
@@ -125,6 +137,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void send(Answer answer);
   [[nodiscard]] std::string headOf(const Answer& answer) const;
   [[nodiscard]] bool countAnswer(std::size_t size);
+  void uncount();
   void answered();
   void write(std::string bytes, Then then);
   void writeSome();
@@ -163,12 +176,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool http10_ = false;
   bool headOnly_ = false;
   std::shared_ptr<Upload> upload_;
+  bool uploading_ = false;        // counted in Hub::uploadsOf
+  Duration uploadBegan_;          // monotonic
+  std::uint64_t uploadRead_ = 0;  // bytes
 
   std::string out_;  // being written
   std::size_t written_ = 0;
   std::function<void()> afterWrite_;
   std::function<void()> whenAnswered_;
   std::size_t answerBytes_ = 0;  // counted in Hub::answerBytesOf
+  std::uint64_t bodyBytes_ = 0;  // counted in Hub::bodyBytesOf
 
   std::shared_ptr<Stream> stream_;
   boost::asio::steady_timer timer_;  // of a stream: when to look again

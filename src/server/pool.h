@@ -1,6 +1,6 @@
 // A small pool of threads for what may block. Each user has his own queue and the queues take
-// turns, so that one who asks for much delays himself. Bounded by its callers: a connection has at
-// most one task here.
+// turns, and one thread is left for others than who keeps all the others busy, so that one who asks
+// for much delays himself. Bounded by its callers: a connection has at most one task here.
 #pragma once
 
 #include <condition_variable>
@@ -32,12 +32,14 @@ class Pool {
 
  private:
   void loop();
-  [[nodiscard]] Task take();
+  [[nodiscard]] Task take(std::string& who);
 
   std::mutex mutex_;
   std::condition_variable wake_;
   std::map<std::string, std::deque<Task>> queues_;  // none is empty
   std::string last_;                                // whose turn it was
+  std::map<std::string, std::size_t> running_;      // tasks of each user; none is 0
+  std::size_t most_ = 1;                            // of these for one user
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -85,6 +86,8 @@ struct Server::Parts {
   };
 
   Result<void> open();
+  void leaveDescriptors();
+  void drain();
   void run();
   void accept(Door& door);
   void acceptSome(Door& door);
@@ -113,7 +116,16 @@ struct Server::Parts {
   std::thread thread;
 };
 
+// The ledger and the engine need descriptors too.
+void Server::Parts::leaveDescriptors() {
+  rlimit most{};
+  if (::getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur == RLIM_INFINITY) return;
+  auto& connections = options.limits.connections;
+  connections = std::min(connections, static_cast<std::size_t>(most.rlim_cur / 2));
+}
+
 Result<void> Server::Parts::open() {
+  leaveDescriptors();
   BOLE_TRY(uploads.open());
   if (!options.socketPath.empty()) {
     BOLE_ASSIGN(const int fd, listenUnix(options.socketPath));
@@ -264,6 +276,19 @@ void Server::Parts::beginStop(std::shared_ptr<std::promise<void>> emptied) {
   };
 }
 
+// With no thread left: nothing may stay in the context that refers to this server, for a reply of
+// the controller's can keep the context alive.
+void Server::Parts::drain() {
+  hub.stopping = true;
+  hub.emptied = nullptr;
+  const auto connections = hub.connections;
+  for (const auto& connection : connections) connection->abandon();
+  sweepTimer.cancel();
+  wakeTimer.cancel();
+  io->restart();
+  io->poll();
+}
+
 void Server::Parts::removeSocket() {
   struct stat now {};
   if (options.socketPath.empty() || ::lstat(options.socketPath.c_str(), &now) != 0) return;
@@ -305,8 +330,7 @@ void Server::stop(Duration patience) {
   parts.io->stop();
   parts.thread.join();
   parts.pool.stop();
-  parts.hub.emptied = nullptr;
-  parts.hub.connections.clear();
+  parts.drain();
 }
 
 std::uint16_t Server::tcpPort() const {

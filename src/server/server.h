@@ -56,18 +56,19 @@ struct Limits {
   std::uint64_t jsonBytes = 2 * 1024 * 1024;
   std::uint64_t uploadBytes = 256ULL * 1024 * 1024;         // of one upload
   std::uint64_t uploadsBytes = 16ULL * 1024 * 1024 * 1024;  // of all that are kept
-  std::size_t uploadsAtOnce = 4;
-  std::size_t connections = 1024;
+  std::size_t uploadsAtOnce = 4;   // half of them for one user who is not the owner
+  std::size_t connections = 1024;  // but never over half of the descriptors there may be
   std::size_t connectionsPerUser = 256;
   std::size_t streamsPerUser = 64;        // server-sent events
   std::size_t streamBuffer = 256 * 1024;  // what may wait for one slow reader
   Duration headerTime = seconds(30);  // from the first byte (or the connection) to the header's end
   Duration bodyTime = seconds(60);    // a JSON body; an upload: between two pieces
-  Duration idleTime = seconds(60);    // between two requests
-  Duration stallTime = seconds(60);   // a reader that takes nothing is dropped
-  Duration heartbeat = seconds(15);   // a comment on a quiet stream
-  Duration sweep = seconds(1);        // how finely the times above are kept
-  Duration logPoll = milliseconds(100);  // how often a followed log is looked at
+  std::uint64_t uploadBytesPerSecond = 16 * 1024;  // an upload slower than this is ended
+  Duration idleTime = seconds(60);                 // between two requests
+  Duration stallTime = seconds(60);                // a reader that takes nothing is dropped
+  Duration heartbeat = seconds(15);                // a comment on a quiet stream
+  Duration sweep = seconds(1);                     // how finely the times above are kept
+  Duration logPoll = milliseconds(100);            // how often a followed log is looked at
 };
 
 // What GET /v1/status says beside the state.

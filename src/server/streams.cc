@@ -56,6 +56,7 @@ std::optional<Place> parseId(std::string_view text) {
     std::uint32_t rank = 0;
     std::uint64_t lines = 0;
     if (!takeNumber(text, rank) || !takeChar(text, '=') || !takeNumber(text, lines)) return {};
+    if (lines == 0) return {};
     place.told[rank] = lines;
     takeChar(text, ',');
   }

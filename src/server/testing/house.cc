@@ -220,6 +220,11 @@ void House::release() {
   wake_.notify_all();
 }
 
+std::size_t House::waiting() {
+  const std::lock_guard lock(mutex_);
+  return work_.size();
+}
+
 bool House::submit(controller::SubmitJobs command) {
   if (refuse_) return false;
   post([this, command = std::make_shared<controller::SubmitJobs>(std::move(command))] {

@@ -74,6 +74,7 @@ class House final : public Commands {
   // From now on the controller takes commands and does nothing, until release().
   void hold();
   void release();
+  [[nodiscard]] std::size_t waiting();  // commands that it has taken and not looked at
   void refuseCommands(bool refuse) { refuse_ = refuse; }
 
   bool submit(controller::SubmitJobs command) override;

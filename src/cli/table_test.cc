@@ -27,8 +27,8 @@ TEST(Table, TheWidestColumnThatMayShrinkIsCut) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(displayWidth(line), 40U) << line;
   EXPECT_NE(text.find("…"), std::string::npos);
   EXPECT_EQ(text,
-            "JOB  NAME             WHAT\n"
-            "  1  a-rather-long-…  waits for 8 A10…\n");
+            "JOB  NAME              WHAT\n"
+            "  1  a-rather-long-n…  waits for 8 A100…\n");
 }
 
 TEST(Table, WhatMayNotShrinkStays) {

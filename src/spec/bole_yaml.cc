@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "spec/grammar.h"
@@ -90,7 +92,7 @@ class JobReader {
         {"working_dir", [&](const Value& v) { return readDirectory(v, draft_.workingDir); }},
         {"files", [&](const Value& v) { return readFiles(v); }},
         {"network", [&](const Value& v) { return readNetwork(v); }},
-        {"labels", [&](const Value& v) { return readLabels(v); }},
+        {"labels", [&](const Value& v) { return readLabels(reader_, v, text.labels); }},
     };
   }
 
@@ -378,18 +380,6 @@ class JobReader {
     return {};
   }
 
-  Result<void> readLabels(const Value& value) {
-    auto& labels = draft_.spec.text.labels;
-    return reader_.readAnyFields(value,
-                                 [&](const std::string& name, const Value& v) -> Result<void> {
-                                   if (name.empty())
-                                     return fail(reader_.error(v.at, "a label without a name"));
-                                   BOLE_ASSIGN(auto text, reader_.readText(v, "a value"));
-                                   labels.emplace_back(name, std::move(text));
-                                   return {};
-                                 });
-  }
-
   Result<void> checkLength(const Value& value) const {
     const auto size = std::max(value.node->items.size(), value.node->fields.size());
     if (size <= kMaxEntries) return {};
@@ -423,52 +413,56 @@ class JobReader {
   }
 
   // A list of A=1 or bare A, or a map in which nothing stands for bare.
-  Result<void> readEnv(const Value& value, model::EnvList& env) {
+  Result<void> readEnv(const Value& value, model::EnvList& out) {
     BOLE_TRY(checkLength(value));
+    Environment env;
     if (value.is(NodeKind::kMap)) {
-      return reader_.readAnyFields(value, [&](const std::string& name, const Value& v) {
+      BOLE_TRY(reader_.readAnyFields(value, [&](const std::string& name, const Value& v) {
         return readVariable(v, name, env);
-      });
-    }
-    if (!value.is(NodeKind::kSequence)) {
+      }));
+    } else if (value.is(NodeKind::kSequence)) {
+      BOLE_TRY(
+          reader_.readItems(value, [&](const Value& item) { return readAssignment(item, env); }));
+    } else {
       return fail(reader_.error(value, "not variables")
                       .expectedValue("fields (`A: 1`) or a list (`- A=1`)"));
     }
-    return reader_.readItems(value, [&](const Value& item) -> Result<void> {
-      auto text = reader_.readLine(item, "NAME=VALUE or NAME");
-      if (!text && item.is(NodeKind::kScalar) && !item.text().empty())
-        text = item.text();  // a value may have line breaks
-      if (!text)
-        return fail(std::move(text).error().withHint(
-            item.is(NodeKind::kMap) ? "in a list write `- NAME=VALUE`" : ""));
-      const auto equals = text->find('=');
-      auto name = parseEnvName(std::string_view(*text).substr(0, equals));
-      if (!name) return fail(reader_.error(item, std::move(name).error()));
-      if (equals == std::string::npos) return takeBareEnv(session_, item, *name, env);
-      setEnv(env, *name, text->substr(equals + 1));
-      return {};
-    });
+    out = env.take();
+    return {};
   }
 
-  Result<void> readVariable(const Value& value, const std::string& text, model::EnvList& env) {
+  Result<void> readAssignment(const Value& item, Environment& env) {
+    auto text = reader_.readText(item, "NAME=VALUE or NAME");
+    if (!text) {
+      return fail(std::move(text).error().withHint(
+          item.is(NodeKind::kMap) ? "in a list write `- NAME=VALUE`" : ""));
+    }
+    const auto equals = text->find('=');
+    auto name = parseEnvName(std::string_view(*text).substr(0, equals));
+    if (!name) return fail(reader_.error(item, std::move(name).error()));
+    if (equals == std::string::npos) return takeBareEnv(session_, item, *name, env);
+    env.set(*name, text->substr(equals + 1));
+    return {};
+  }
+
+  Result<void> readVariable(const Value& value, const std::string& text, Environment& env) {
     auto name = parseEnvName(text);
     if (!name) return fail(reader_.error(value, std::move(name).error().foundValue(quoted(text))));
     if (value.is(NodeKind::kNull)) return takeBareEnv(session_, value, *name, env);
     BOLE_ASSIGN(auto content, reader_.readText(value, "a value"));
-    setEnv(env, *name, std::move(content));
+    env.set(*name, std::move(content));
     return {};
   }
 
   Result<void> readPorts(const Value& value, std::vector<model::Port>& ports) const {
     BOLE_TRY(checkLength(value));
+    std::set<std::tuple<std::uint16_t, std::string, std::uint16_t>>
+        seen;  // a host's port, or one inside
     return reader_.readItems(value, [&](const Value& item) -> Result<void> {
       model::Port port;
       BOLE_TRY(readBy(reader_, item, "a port (8080, 8080:80)", parsePort, port));
-      const bool taken = std::any_of(ports.begin(), ports.end(), [&](const model::Port& other) {
-        return port.host != 0 ? other.host == port.host && other.address == port.address
-                              : other == port;
-      });
-      if (taken)
+      if (!seen.emplace(port.host, port.address, port.host != 0 ? std::uint16_t{0} : port.container)
+               .second)
         return fail(reader_.error(item, "the port is given twice").withHint("keep one of them"));
       ports.push_back(std::move(port));
       return {};
@@ -477,6 +471,7 @@ class JobReader {
 
   Result<void> readMounts(const Value& value, std::vector<model::Mount>& mounts) {
     BOLE_TRY(checkLength(value));
+    std::set<std::string> targets;
     return reader_.readItems(value, [&](const Value& item) -> Result<void> {
       model::Mount mount;
       if (item.is(NodeKind::kMap)) {
@@ -487,10 +482,7 @@ class JobReader {
             [&](const std::string& text) { return parseMount(text, session_.context.directory); },
             mount));
       }
-      const bool taken = std::any_of(mounts.begin(), mounts.end(), [&](const auto& other) {
-        return other.target == mount.target;
-      });
-      if (taken)
+      if (!targets.insert(mount.target).second)
         return fail(reader_.error(item.at, item.path + ": two mounts at one target")
                         .foundValue(quoted(mount.target)));
       BOLE_TRY(grow(session_, item, mount.source.size()));
@@ -536,7 +528,11 @@ class JobReader {
 }  // namespace
 
 Result<Parsed> readBoleYaml(Session& session, const Node& root) {
-  return JobReader(session).read(root);
+  // As docker compose has it: a field x-NAME is a place for anchors (&name), and means nothing
+  // itself.
+  Node job = root;
+  std::erase_if(job.fields, [](const Field& field) { return field.key.starts_with("x-"); });
+  return JobReader(session).read(job);
 }
 
 }  // namespace bole::spec

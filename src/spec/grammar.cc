@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "spec/number.h"
+#include "spec/quote.h"
 
 namespace bole::spec {
 namespace {
@@ -152,7 +153,6 @@ Result<std::string> resolvePath(std::string_view path, std::string_view director
     return fail(refuse("a path that only a shell would expand",
                        "an absolute path, or one relative to the job's directory"));
   }
-  const auto isControl = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
   if (std::any_of(path.begin(), path.end(), isControl))
     return fail(refuse("a path with control characters", "a path"));
   std::vector<std::string_view> parts;

@@ -4,11 +4,58 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "spec/grammar.h"
 
 namespace bole::spec {
 namespace {
+
+// Linux takes 2 MiB of arguments and variables together where the stack may grow to 8 MiB; what
+// Bole adds itself needs room beside them.
+constexpr std::size_t kMaxArguments = 1024 * 1024;
+constexpr Bytes kMaxJobMemory{1LL << 60};  // 1 EiB: sums over the ranks of many jobs stay exact
+
+Result<void> checkCommand(const Reader& reader, const TaskDraft& task) {
+  std::size_t total = 0;
+  const auto add = [&](std::size_t size, std::string what) -> Result<void> {
+    total += size + 1;
+    if (size <= kMaxArgument && total <= kMaxArguments) return {};
+    const bool one = size > kMaxArgument;
+    return fail(
+        reader
+            .error(task.at,
+                   fmt::format("the task '{}' could not be started: {} too long", task.text.name,
+                               one ? std::move(what) + " is" : "command and variables are"))
+            .foundValue(one ? fmt::format("{} bytes", size)
+                            : fmt::format("more than {} bytes", kMaxArguments))
+            .expectedValue(fmt::format("at most {}", one ? kMaxArgument : kMaxArguments))
+            .withHint("put the text into a file that comes along with the job"));
+  };
+  for (std::size_t i = 0; i < task.text.command.size(); ++i)
+    BOLE_TRY(add(task.text.command[i].size(), fmt::format("argument {} of its command", i)));
+  for (const auto& [name, value] : task.text.env)
+    BOLE_TRY(add(name.size() + 1 + value.size(), fmt::format("its variable {}", shown(name))));
+  return {};
+}
+
+Result<void> checkMemory(const Reader& reader, const JobDraft& draft) {
+  std::int64_t left = kMaxJobMemory.value;
+  for (const auto& task : draft.tasks) {
+    const auto bytes = task.shape.memory.value;
+    if (bytes > left / task.shape.replicas) {
+      return fail(
+          reader
+              .error(task.at, fmt::format("with the task '{}' the job's memory is too large",
+                                          task.text.name))
+              .foundValue(
+                  fmt::format("{} x {}", task.shape.replicas, formatBytes(task.shape.memory)))
+              .expectedValue("at most 1 EiB for all ranks together"));
+    }
+    left -= bytes * task.shape.replicas;
+  }
+  return {};
+}
 
 Result<void> checkTasks(const Reader& reader, const JobDraft& draft) {
   if (draft.tasks.empty())
@@ -103,6 +150,8 @@ void warnOfFixedPorts(Session& session, const JobDraft& draft) {
 
 Result<Parsed> finishJob(Session& session, JobDraft draft) {
   BOLE_TRY(checkTasks(session.reader, draft));
+  for (const auto& task : draft.tasks) BOLE_TRY(checkCommand(session.reader, task));
+  BOLE_TRY(checkMemory(session.reader, draft));
   BOLE_TRY(chooseRuntime(session, draft));
   BOLE_TRY(checkMounts(session, draft));
   warnOfFixedPorts(session, draft);
@@ -134,29 +183,71 @@ Result<void> grow(Session& session, const Value& value, std::size_t bytes) {
           .expectedValue("at most 16 MiB for one file"));
 }
 
-void setEnv(model::EnvList& list, std::string name, std::string value) {
-  std::erase_if(list, [&](const auto& entry) { return entry.first == name; });
-  list.emplace_back(std::move(name), std::move(value));
+Session::Session(Reader& theReader, const ParseContext& theContext,
+                 std::vector<std::string>& theMissing)
+    : reader(theReader), context(theContext), missingEnv(theMissing) {
+  for (const auto& [name, value] : context.env) given[name] = value;
+}
+
+void Environment::set(std::string name, std::string value) {
+  const auto [place, isNew] = places_.emplace(name, entries_.size());
+  if (!isNew) entries_[std::exchange(place->second, entries_.size())].first.clear();
+  entries_.emplace_back(std::move(name), std::move(value));
+}
+
+const std::string* Environment::find(std::string_view name) const {
+  const auto place = places_.find(name);
+  return place == places_.end() ? nullptr : &entries_[place->second].second;
+}
+
+model::EnvList Environment::take() {
+  places_.clear();
+  std::erase_if(entries_, [](const auto& entry) { return entry.first.empty(); });
+  return std::exchange(entries_, {});
 }
 
 Result<void> takeBareEnv(Session& session, const Value& value, const std::string& name,
-                         model::EnvList& list) {
-  const auto& given = session.context.env;
-  const auto found = std::find_if(given.rbegin(), given.rend(),
-                                  [&](const auto& entry) { return entry.first == name; });
-  if (found == given.rend()) {
-    auto& missing = session.missingEnv;
-    if (std::find(missing.begin(), missing.end(), name) == missing.end()) missing.push_back(name);
+                         Environment& env) {
+  const auto found = session.given.find(name);
+  if (found == session.given.end()) {
+    if (session.missing.insert(name).second) session.missingEnv.push_back(name);
     return {};
   }
-  if (found->second.find('\0') != std::string::npos ||
-      findInvalidUtf8(found->second) != std::string::npos) {
+  const auto text = found->second;
+  if (text.find('\0') != std::string_view::npos ||
+      findInvalidUtf8(text) != std::string_view::npos) {
     return fail(session.reader.error(value.at, "the value given for " + name + " is not text")
                     .expectedValue("UTF-8 without NUL"));
   }
-  BOLE_TRY(grow(session, value, found->second.size()));
-  setEnv(list, name, found->second);
+  BOLE_TRY(grow(session, value, text.size()));
+  env.set(name, std::string(text));
   return {};
+}
+
+Result<void> readLabels(const Reader& reader, const Value& value, model::EnvList& labels) {
+  constexpr std::size_t kMaxLabels = 1024;
+  constexpr std::size_t kLongestName = 317;  // of Kubernetes: 253 before the '/', 63 after it
+  constexpr std::size_t kLongestValue = 4096;
+  if (value.node->fields.size() > kMaxLabels) {
+    return fail(reader.error(value.at, value.path + ": too many labels")
+                    .foundValue(std::to_string(value.node->fields.size()))
+                    .expectedValue(fmt::format("at most {}", kMaxLabels)));
+  }
+  return reader.readAnyFields(value, [&](const std::string& name, const Value& v) -> Result<void> {
+    const bool plain = std::none_of(name.begin(), name.end(), isControl);
+    if (name.empty() || name.size() > kLongestName || !plain) {
+      return fail(reader.error(v.at, value.path + ": not the name of a label")
+                      .foundValue(quoted(name))
+                      .expectedValue(fmt::format("1 to {} bytes of one line", kLongestName)));
+    }
+    BOLE_ASSIGN(auto text, reader.readText(v, "a value"));
+    if (text.size() > kLongestValue || std::any_of(text.begin(), text.end(), isControl)) {
+      return fail(reader.error(v, "not the value of a label")
+                      .expectedValue(fmt::format("at most {} bytes of one line", kLongestValue)));
+    }
+    labels.emplace_back(name, std::move(text));
+    return {};
+  });
 }
 
 }  // namespace bole::spec

@@ -51,6 +51,12 @@ void warnOfLoss(Reader& reader, const Value& value, std::string_view loss) {
 Result<void> readObject(Reader& reader, const Value& object, const ObjectFields& fields) {
   if (!object.is(NodeKind::kMap))
     return fail(reader.error(object, "not an object").expectedValue("fields (`name: value`)"));
+  constexpr std::size_t kMaxFields = 256;  // no object of Kubernetes has nearly as many
+  if (object.node->fields.size() > kMaxFields) {
+    return fail(reader.error(object.at, object.path + ": too many fields")
+                    .foundValue(std::to_string(object.node->fields.size()))
+                    .expectedValue(fmt::format("at most {}", kMaxFields)));
+  }
   for (const auto& field : object.node->fields) {
     if (field.value->kind == NodeKind::kNull || isQuiet(fields, field.key)) continue;
     if (const auto* known = findNamed(fields.readers, field.key)) {

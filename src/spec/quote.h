@@ -15,4 +15,9 @@ namespace bole::spec {
 // The same without the quotes, for names of fields inside of a sentence.
 [[nodiscard]] std::string shown(std::string_view text);
 
+// Below the space, or DEL.
+[[nodiscard]] constexpr bool isControl(char c) {
+  return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+}
+
 }  // namespace bole::spec

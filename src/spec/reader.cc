@@ -9,10 +9,6 @@
 namespace bole::spec {
 namespace {
 
-bool isControl(char c) {
-  return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
-}
-
 std::string_view wanted(NodeKind kind) {
   return kind == NodeKind::kMap        ? "fields (`name: value`)"
          : kind == NodeKind::kSequence ? "a list"
@@ -64,13 +60,25 @@ Error Reader::error(const Value& value, Error problem) const {
   return std::move(problem).at(formatPlace(file_, value.at));
 }
 
+void Reader::warn(Position at, std::string text) {
+  if (warnings_.size() < kMaxWarnings)
+    warnings_.emplace_back(at, std::move(text));
+  else if (unsaid_++ == 0)
+    firstUnsaid_ = at;
+}
+
 std::vector<std::string> Reader::takeWarnings() {
   std::stable_sort(warnings_.begin(), warnings_.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first.line, a.first.column) < std::pair(b.first.line, b.first.column);
   });
   std::vector<std::string> out;
   for (const auto& [at, text] : warnings_) out.push_back(formatPlace(file_, at) + ": " + text);
+  if (unsaid_ > 0) {
+    out.push_back(formatPlace(file_, firstUnsaid_) +
+                  fmt::format(": {} more warnings like these", unsaid_));
+  }
   warnings_.clear();
+  unsaid_ = 0;
   return out;
 }
 

@@ -42,8 +42,8 @@ class Reader {
   // An error of a grammar (no `where` yet) becomes one of this value.
   [[nodiscard]] Error error(const Value& value, Error problem) const;
 
-  void warn(Position at, std::string text) { warnings_.emplace_back(at, std::move(text)); }
-  // In the order of the text.
+  void warn(Position at, std::string text);
+  // In the order of the text; of more than 100 the rest as one that says how many.
   [[nodiscard]] std::vector<std::string> takeWarnings();
 
   // Hands each field to its reader, in the order written; a field that none is for is an error with
@@ -72,7 +72,10 @@ class Reader {
 
  private:
   std::string_view file_;
+  static constexpr std::size_t kMaxWarnings = 100;
   std::vector<std::pair<Position, std::string>> warnings_;
+  std::size_t unsaid_ = 0;
+  Position firstUnsaid_;
 };
 
 // "'text'" cut to a readable length, "a list", "fields", "nothing".

@@ -120,7 +120,7 @@ class VolcanoReader {
          }},
         {"namespace",
          [&](const Value& v) { return readBy(reader_, v, "a name", parseName, draft_.project); }},
-        {"labels", [&](const Value& v) { return readLabels(v); }},
+        {"labels", [&](const Value& v) { return readLabels(reader_, v, text.labels); }},
     };
     fields.quiet = {"uid",           "resourceVersion", "generation", "creationTimestamp",
                     "managedFields", "selfLink"};
@@ -145,17 +145,6 @@ class VolcanoReader {
                  fmt::format("{}: the job is called '{}'; its number tells it from others",
                              value.path, draft_.spec.text.name));
     return {};
-  }
-
-  Result<void> readLabels(const Value& value) {
-    return reader_.readAnyFields(value,
-                                 [&](const std::string& name, const Value& v) -> Result<void> {
-                                   if (name.empty())
-                                     return fail(reader_.error(v.at, "a label without a name"));
-                                   BOLE_ASSIGN(auto text, reader_.readText(v, "a value"));
-                                   draft_.spec.text.labels.emplace_back(name, std::move(text));
-                                   return {};
-                                 });
   }
 
   Result<void> readSpec(const Value& value) {

@@ -12,17 +12,15 @@
 namespace bole::spec {
 namespace {
 
-constexpr std::size_t kLongestValue =
-    128 * 1024;  // what Linux takes for one string of argv or environment
 constexpr std::size_t kMaxVariables = 4096;
+constexpr std::size_t kLongestName = 256;
 
 // Kubernetes also allows '.' and '-' in names.
 Result<std::string> parseContainerEnvName(std::string_view text) {
   const auto good = [](char c) {
     return isLetter(c) || isDigit(c) || c == '_' || c == '.' || c == '-';
   };
-  constexpr std::size_t kLongest = 256;
-  if (!text.empty() && text.size() <= kLongest && !isDigit(text[0]) &&
+  if (!text.empty() && text.size() <= kLongestName && !isDigit(text[0]) &&
       std::all_of(text.begin(), text.end(), good)) {
     return std::string(text);
   }
@@ -38,7 +36,7 @@ struct Variable {
 
 class EnvReader {
  public:
-  EnvReader(Session& session, model::EnvList& env)
+  EnvReader(Session& session, Environment& env)
       : session_(session), reader_(session.reader), env_(env) {}
 
   Result<void> readOne(const Value& item) {
@@ -74,7 +72,7 @@ class EnvReader {
       BOLE_ASSIGN(text, reader_.readText(*variable.value, "text"));
       BOLE_ASSIGN(text, expandReferences(session_, *variable.value, text, env_));
     }
-    setEnv(env_, variable.name, std::move(text));
+    env_.set(variable.name, std::move(text));
     return {};
   }
 
@@ -119,19 +117,17 @@ class EnvReader {
   }
 
   [[nodiscard]] bool isGiven(const std::string& name) const {
-    const auto& given = session_.context.env;
-    return std::any_of(given.begin(), given.end(),
-                       [&](const auto& entry) { return entry.first == name; });
+    return session_.given.contains(name);
   }
 
   Session& session_;
   Reader& reader_;
-  model::EnvList& env_;
+  Environment& env_;
 };
 
 }  // namespace
 
-Result<void> readContainerEnv(Session& session, const Value& list, model::EnvList& env) {
+Result<void> readContainerEnv(Session& session, const Value& list, Environment& env) {
   EnvReader one(session, env);
   if (list.node->items.size() > kMaxVariables) {
     return fail(session.reader.error(list.at, list.path + ": too many entries")
@@ -141,7 +137,7 @@ Result<void> readContainerEnv(Session& session, const Value& list, model::EnvLis
 }
 
 Result<std::string> expandReferences(Session& session, const Value& value, const std::string& text,
-                                     const model::EnvList& env) {
+                                     const Environment& env) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '$' || i + 1 >= text.size()) {
@@ -153,13 +149,16 @@ Result<std::string> expandReferences(Session& session, const Value& value, const
       ++i;
       continue;
     }
-    const auto end = text[i + 1] == '(' ? text.find(')', i) : std::string::npos;
-    const auto name = end == std::string::npos ? std::string() : text.substr(i + 2, end - i - 2);
-    const auto found = std::find_if(env.begin(), env.end(),
-                                    [&](const auto& entry) { return entry.first == name; });
-    if (end == std::string::npos || !parseContainerEnvName(name)) {
+    const auto inside =
+        std::string_view(text).substr(std::min(i + 2, text.size()), kLongestName + 1);
+    const auto length = text[i + 1] == '(' ? inside.find(')') : std::string_view::npos;
+    const auto name =
+        length == std::string_view::npos ? std::string_view() : inside.substr(0, length);
+    const auto end = i + 2 + name.size();  // of the reference
+    const auto* found = env.find(name);
+    if (!parseContainerEnvName(name)) {
       out += text[i];  // a shell's own $(command), or a lone $
-    } else if (found == env.end()) {
+    } else if (!found) {
       session.reader.warn(
           value.at,
           fmt::format("{}: $({}) is not known before the job runs and stays as it is written",
@@ -167,15 +166,15 @@ Result<std::string> expandReferences(Session& session, const Value& value, const
       out.append(text, i, end - i + 1);
       i = end;
     } else {
-      out += found->second;
+      out += *found;
       i = end;
     }
-    if (out.size() > kLongestValue) break;
+    if (out.size() > kMaxArgument) break;
   }
   BOLE_TRY(grow(session, value, out.size()));
-  if (out.size() <= kLongestValue) return out;
+  if (out.size() <= kMaxArgument) return out;
   return fail(session.reader.error(value.at, value.path + ": grows too long")
-                  .expectedValue(fmt::format("at most {} bytes", kLongestValue)));
+                  .expectedValue(fmt::format("at most {} bytes", kMaxArgument)));
 }
 
 }  // namespace bole::spec

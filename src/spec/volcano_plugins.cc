@@ -135,21 +135,28 @@ class PluginReader {
     useSsh(value);
     const auto* workers = findTask(worker);
     if (!workers) return {};
-    constexpr std::uint32_t kMostHosts = 1000;  // one variable has to hold them all
-    if (workers->shape.replicas > kMostHosts) {
-      reader_.warn(value.at, fmt::format("{}: MPI_HOST is not set for more than {} workers",
-                                         value.path, kMostHosts));
-      return {};
-    }
+    setMpiHosts(value, master, *workers);
+    return {};
+  }
+
+  void setMpiHosts(const Value& value, std::string_view master, const TaskDraft& workers) {
+    const auto& job = draft_.spec.text.name;
     std::string hosts;
-    for (std::uint32_t i = 0; i < workers->shape.replicas; ++i) {
-      hosts += fmt::format("{}{}-{}-{}.{}", i == 0 ? "" : ",", draft_.spec.text.name, worker, i,
-                           draft_.spec.text.name);
+    for (std::uint32_t i = 0; i < workers.shape.replicas && hosts.size() < kMaxArgument; ++i)
+      hosts += fmt::format("{}{}-{}-{}.{}", i == 0 ? "" : ",", job, workers.text.name, i, job);
+    if (hosts.size() + std::string_view("MPI_HOST=").size() > kMaxArgument) {
+      reader_.warn(
+          value.at,
+          fmt::format(
+              "{}: MPI_HOST is not set: {} names of hosts are more than one variable can hold",
+              value.path, workers.shape.replicas));
+      return;
     }
     for (auto& task : draft_.tasks) {
-      if (task.text.name == master) setEnv(task.text.env, "MPI_HOST", hosts);
+      if (task.text.name != master) continue;
+      std::erase_if(task.text.env, [](const auto& entry) { return entry.first == "MPI_HOST"; });
+      task.text.env.emplace_back("MPI_HOST", hosts);
     }
-    return {};
   }
 
   Reader& reader_;

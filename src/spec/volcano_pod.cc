@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "spec/grammar.h"
@@ -76,7 +77,7 @@ class PodReader {
          }},
         {"volumes",
          [&](const Value& v) {
-           return reader_.readItems(v, [&](const Value& item) { return readVolume(item); });
+           return readEntries(v, [&](const Value& item) { return readVolume(item); });
          }},
         {"restartPolicy", [&](const Value& v) { return readRestartPolicy(v); }},
         {"nodeSelector", [&](const Value& v) { return readNodeSelector(v); }},
@@ -98,6 +99,11 @@ class PodReader {
     fields.quiet = {"schedulerName", "dnsPolicy", "enableServiceLinks"};
     fields.dropped = droppedOfPod();
     BOLE_TRY(readObject(reader_, value, fields));
+    if (!findField(reader_, value, "restartPolicy")) {
+      reader_.warn(
+          value.at,
+          value.path + ": no restartPolicy, taken as Never (Kubernetes would take it as Always)");
+    }
     if (!containers)
       return fail(reader_.error(value.at, value.path + ": no containers")
                       .expectedValue("`containers: [...]`"));
@@ -134,6 +140,16 @@ class PodReader {
             {"resourceClaims", "dynamic resources are not known here"},
             {"resources", "only resources of containers count"},
             {"os", ""}};
+  }
+
+  // readItems() of a list that is not longer than any that makes sense.
+  Result<void> readEntries(const Value& list,
+                           const std::function<Result<void>(const Value&)>& read) const {
+    const auto size = list.node->items.size();
+    if (size <= kMaxEntries) return reader_.readItems(list, read);
+    return fail(reader_.error(list.at, list.path + ": too many entries")
+                    .foundValue(std::to_string(size))
+                    .expectedValue(fmt::format("at most {}", kMaxEntries)));
   }
 
   Result<void> readSeconds(const Value& value, std::int64_t least,
@@ -277,7 +293,7 @@ class PodReader {
         {"resources", [&](const Value& v) { return readResources(reader_, v, resources_); }},
         {"ports",
          [&](const Value& v) {
-           return reader_.readItems(v, [&](const Value& port) { return readPort(port); });
+           return readEntries(v, [&](const Value& port) { return readPort(port); });
          }},
         {"imagePullPolicy", [&](const Value& v) { return readPullPolicy(v); }},
     };
@@ -286,10 +302,11 @@ class PodReader {
     BOLE_TRY(readObject(reader_, item, fields));
     if (task_.text.image.empty())
       return fail(reader_.error(item.at, item.path + ": no image").expectedValue("`image: ...`"));
-    if (env) BOLE_TRY(readContainerEnv(session_, *env, task_.text.env));
+    if (env) BOLE_TRY(readContainerEnv(session_, *env, env_));
     BOLE_TRY(readCommand(item, command, args));
     if (mounts)
-      BOLE_TRY(reader_.readItems(*mounts, [&](const Value& mount) { return readMount(mount); }));
+      BOLE_TRY(readEntries(*mounts, [&](const Value& mount) { return readMount(mount); }));
+    task_.text.env = env_.take();
     task_.shape.cpus = resources_.cpus;
     task_.shape.memory = resources_.memory;
     BOLE_ASSIGN(task_.shape.gpus, gpusOf(reader_, productAt_.value_or(item), resources_, product_));
@@ -343,13 +360,9 @@ class PodReader {
   }
 
   Result<void> readArguments(const Value& list) {
-    if (list.node->items.size() > kMaxEntries) {
-      return fail(reader_.error(list.at, list.path + ": too many arguments")
-                      .expectedValue(fmt::format("at most {}", kMaxEntries)));
-    }
-    return reader_.readItems(list, [&](const Value& item) -> Result<void> {
+    return readEntries(list, [&](const Value& item) -> Result<void> {
       BOLE_ASSIGN(const auto text, reader_.readText(item, "text"));
-      BOLE_ASSIGN(auto expanded, expandReferences(session_, item, text, task_.text.env));
+      BOLE_ASSIGN(auto expanded, expandReferences(session_, item, text, env_));
       task_.text.command.push_back(std::move(expanded));
       return {};
     });
@@ -504,6 +517,7 @@ class PodReader {
   PodFacts facts_;
   std::optional<Value> spec_;
   std::map<std::string, Volume, std::less<>> volumes_;
+  Environment env_;
   Resources resources_;
   std::string product_;
   std::optional<Value> productAt_;

@@ -1,11 +1,13 @@
 #include "engine/local/claims.h"
 
-#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 #include "engine/local/files.h"
+#include "engine/local/supervise/processes.h"
 
 namespace bole::engine {
 namespace {
@@ -13,17 +15,35 @@ namespace {
 // No process has the number 0, and no machine an empty boot id.
 constexpr std::string_view kAbandoned = "{\"pid\":0,\"startTicks\":0,\"bootId\":\"\"}\n";
 
+// What a failure to look is not: a proof that the process is gone.
+ClaimState stateOf(const supervise::Claim& claim) {
+  if (claim.process.pid == 0 && claim.bootId.empty()) return ClaimState::kAbandoned;
+  const auto boot = supervise::bootId();
+  if (!boot) return ClaimState::kUnknown;
+  if (*boot != claim.bootId || claim.process.pid <= 0) return ClaimState::kDead;
+  if (const auto facts = supervise::processFacts(claim.process.pid)) {
+    const bool same = facts->startTicks == claim.process.startTicks;
+    return same && facts->state != 'Z' && facts->state != 'X' ? ClaimState::kAlive
+                                                              : ClaimState::kDead;
+  }
+  const bool gone = ::kill(claim.process.pid, 0) != 0 && errno == ESRCH;
+  return gone ? ClaimState::kDead : ClaimState::kUnknown;
+}
+
+// Also where its directory is not there, or is none.
+bool isAbsent(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
 }  // namespace
 
 ClaimFound findClaim(const std::string& attemptDirectory) {
   const auto claim = supervise::readClaim(attemptDirectory);
-  if (!claim) return {ClaimState::kTorn, {}};
-  if (!*claim) return {};
-  if ((*claim)->process.pid == 0 && (*claim)->bootId.empty()) {
-    return {ClaimState::kAbandoned, **claim};
-  }
-  const bool alive = supervise::claimIsAlive(**claim);
-  return {alive ? ClaimState::kAlive : ClaimState::kDead, **claim};
+  if (claim && *claim) return {stateOf(**claim), **claim};
+  if (claim || isAbsent(attemptDirectory + "/claim")) return {};
+  const bool torn = claim.error().code == ErrorCode::kCorrupt;
+  return {torn ? ClaimState::kTorn : ClaimState::kUnknown, {}};
 }
 
 Result<bool> abandonClaim(const std::string& attemptDirectory) {

@@ -11,8 +11,9 @@ namespace bole::engine {
 enum class ClaimState {
   kNone,       // nobody yet: a supervisor may still come
   kAlive,      // a supervisor keeps the attempt
-  kDead,       // one did, and is gone
-  kTorn,       // there is one that cannot be read: half written, for now or for ever
+  kDead,       // one did, and is gone: there is proof of it
+  kTorn,       // there is one that says nothing: half written, for now or for ever
+  kUnknown,    // it cannot be found out now, for example for want of file descriptors
   kAbandoned,  // the engine took it: nothing was ever started
 };
 

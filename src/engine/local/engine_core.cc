@@ -45,10 +45,15 @@ LocalEngine::Core::Core(LocalEngineOptions given, Clock& clock, Rng& rng)
 }
 
 Result<void> LocalEngine::Core::check() const {
-  if (epoll_.isOpen() && wake_.isOpen()) return {};
-  return fail(makeError(ErrorCode::kUnavailable, "the engine cannot watch anything")
-                  .at("epoll_create1, eventfd")
-                  .withHint("raise the limit of open files (ulimit -n)"));
+  if (!epoll_.isOpen() || !wake_.isOpen()) {
+    return fail(makeError(ErrorCode::kUnavailable, "the engine cannot watch anything")
+                    .at("epoll_create1, eventfd")
+                    .withHint("raise the limit of open files (ulimit -n)"));
+  }
+  const auto program = supervisorProgram();
+  if (::access(program.c_str(), X_OK) == 0) return {};
+  return fail(systemError(errno, "the program that keeps running jobs cannot be started", program)
+                  .withHint("build or install all of Bole: bole, bole-supervise, bole-init"));
 }
 
 std::vector<std::string> LocalEngine::Core::notes() const {
@@ -86,6 +91,10 @@ LocalEngine::Core::~Core() {
   static_cast<void>(::write(wake_.get(), &one, sizeof one));
   if (thread_.joinable()) thread_.join();
   worker_.reset();
+}
+
+std::string LocalEngine::Core::supervisorProgram() const {
+  return options.programs + "/bole-supervise";
 }
 
 void LocalEngine::Core::open(std::function<void(ports::EngineReport)> report) {

@@ -70,6 +70,8 @@ class LocalEngine::Core {
     std::optional<ports::AttemptFinished> finished;
   };
 
+  [[nodiscard]] std::string supervisorProgram() const;
+
   // engine_core.cc: the thread, its events, its messages
   // What an event of epoll is about: a kind in the upper bits, a number in the lower.
   enum class Source : std::uint64_t { kWake, kInotify, kChild, kSupervisor };

@@ -42,6 +42,8 @@ void LocalEngine::Core::examine(Attempt& attempt) {
         return retryLater(attempt, milliseconds(20), milliseconds(200));
       }
       return clearAfter(attempt, found.claim);
+    case ClaimState::kUnknown:
+      return retryLater(attempt, milliseconds(100), seconds(5));
     case ClaimState::kDead:
       // Its last act may have come between the two looks.
       if (!finishFromEnd(attempt)) clearAfter(attempt, found.claim);
@@ -49,10 +51,15 @@ void LocalEngine::Core::examine(Attempt& attempt) {
   }
 }
 
+// True if that settled it, or if it cannot be found out now.
 bool LocalEngine::Core::finishFromEnd(Attempt& attempt) {
   const auto end = supervise::readEnd(attempt.directory);
+  if (!end && end.error().code != ErrorCode::kCorrupt && exists(attempt.directory + "/end.json")) {
+    retryLater(attempt, milliseconds(100), seconds(5));
+    return true;
+  }
   if (!end || !*end)
-    return false;  // one that cannot be read says nothing: the claim tells the rest
+    return false;  // one that makes no sense says nothing: the claim tells the rest
   auto finished = finishedFrom(attempt.id, **end, attempt.notes);
   // A stop that could not be written down was sent as a signal.
   if ((*end)->cause == supervise::EndCause::kStopped && attempt.stop) {
@@ -146,7 +153,8 @@ void LocalEngine::Core::clearAfter(Attempt& attempt, const supervise::Claim& cla
   std::vector<std::optional<supervise::RankStatus>> statuses(rankCount(attempt));
   for (std::uint32_t rank = 0; rank < statuses.size(); ++rank) {
     auto status = supervise::readRankStatus(attempt.directory, rank);
-    if (status) statuses[rank] = std::move(*status);
+    if (!status) return retryLater(attempt, milliseconds(100), seconds(5));
+    statuses[rank] = std::move(*status);
   }
   const bool rebooted = !options.bootId.empty() && claim.bootId != options.bootId;  // or torn by it
   auto note = rebooted ? std::string("the machine went down while it ran")
@@ -198,9 +206,9 @@ std::size_t LocalEngine::Core::rankCount(const Attempt& attempt) {
 std::optional<model::StopReason> LocalEngine::Core::stopWanted(const Attempt& attempt) {
   if (attempt.stop) return attempt.stop;
   const auto stop = supervise::readStop(attempt.directory);
-  if (stop && !*stop) return std::nullopt;
-  const auto reason =
-      stop ? stopReasonFromName((*stop)->reason) : model::StopReason::kNone;  // it cannot be read
+  // What cannot be read now, the supervisor will look at once more.
+  if (stop ? !*stop : stop.error().code != ErrorCode::kCorrupt) return std::nullopt;
+  const auto reason = stop ? stopReasonFromName((*stop)->reason) : model::StopReason::kNone;
   return reason == model::StopReason::kNone ? model::StopReason::kCancelled : reason;
 }
 

@@ -112,7 +112,7 @@ Result<LaunchPlace> LocalEngine::Core::placeOf(Attempt& attempt) {
 
 Result<void> LocalEngine::Core::spawnSupervisor(Attempt& attempt) {
   SpawnRequest request;
-  request.argv = {options.programs + "/bole-supervise", attempt.directory};
+  request.argv = {supervisorProgram(), attempt.directory};
   request.environment = options.environment;
   request.errorFile = attempt.directory + "/supervise.log";
   attempt.spawned = true;

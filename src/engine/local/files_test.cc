@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "engine/local/test_support.h"
+#include "engine/local/testing/test_support.h"
 
 namespace bole::engine {
 namespace {

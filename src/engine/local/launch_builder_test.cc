@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "engine/local/test_support.h"
+#include "engine/local/testing/test_support.h"
 
 namespace bole::engine {
 namespace {

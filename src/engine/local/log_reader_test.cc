@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "engine/local/test_support.h"
+#include "engine/local/testing/test_support.h"
 
 namespace bole::engine {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <functional>
 
-#include "engine/local/test_support.h"
+#include "engine/local/testing/test_support.h"
 #include "engine/local/work_directory.h"
 
 namespace bole::engine {

@@ -14,7 +14,7 @@ namespace bole::engine {
 class Worker {
  public:
   Worker() : thread_([this] { run(); }) {}
-  // What is being done is told to stop by stopping(); what waits is dropped.
+  // Everything that was posted is done first; stopping() tells it to be short.
   ~Worker() {
     {
       const std::lock_guard lock(mutex_);
@@ -40,7 +40,7 @@ class Worker {
     std::unique_lock lock(mutex_);
     for (;;) {
       wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-      if (stopping_) return;
+      if (queue_.empty()) return;
       auto work = std::move(queue_.front());
       queue_.pop_front();
       lock.unlock();

@@ -218,7 +218,9 @@ class VolcanoReader {
 
   Result<void> readTasks(const Value& list) {
     if (!list.is(NodeKind::kSequence) || list.node->items.empty()) {
-      return fail(reader_.error(list, "no task").expectedValue("a list of at least one"));
+      auto error = reader_.error(list, "no task").expectedValue("a list of at least one");
+      if (list.is(NodeKind::kSequence)) error.found = "an empty list";
+      return fail(std::move(error));
     }
     if (list.node->items.size() > kMaxTasks) {
       return fail(reader_.error(list.at, list.path + ": too many tasks")

@@ -7,7 +7,9 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -106,6 +108,13 @@ class TreeBuilder : public YAML::EventHandler {
  public:
   TreeBuilder(const Lines& lines, std::string_view fileName) : lines_(lines), file_(fileName) {}
 
+  // Where the innermost '[' or '{' that is still open stands.
+  [[nodiscard]] std::optional<Position> openBracket() const {
+    const auto frame =
+        std::find_if(frames_.rbegin(), frames_.rend(), [](const Frame& f) { return f.flow; });
+    return frame == frames_.rend() ? std::nullopt : std::optional(frame->node.at);
+  }
+
   // The document just read; null for an empty one.
   [[nodiscard]] NodePtr take() { return std::move(root_); }
 
@@ -145,15 +154,17 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                       YAML::EmitterStyle::value) override {
+                       YAML::EmitterStyle::value style) override {
     open(NodeKind::kSequence, mark, anchor);
+    frames_.back().flow = style == YAML::EmitterStyle::Flow;
     checkTag(frames_.back().node.at, tag, "seq");
   }
   void OnSequenceEnd() override { close(); }
 
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value) override {
+                  YAML::EmitterStyle::value style) override {
     open(NodeKind::kMap, mark, anchor);
+    frames_.back().flow = style == YAML::EmitterStyle::Flow;
     checkTag(frames_.back().node.at, tag, "map");
   }
   void OnMapEnd() override {
@@ -165,6 +176,7 @@ class TreeBuilder : public YAML::EventHandler {
   struct Frame {
     Node node;
     YAML::anchor_t anchor = 0;
+    bool flow = false;    // written with brackets
     bool hasKey = false;  // of a map: the key is read, its value comes next
     Position keyAt;
     std::string key;
@@ -351,8 +363,33 @@ std::pair<std::string, std::string> explain(const std::string& message) {
   return {"not valid YAML: " + message, "put text with special characters into quotes"};
 }
 
-Error yamlError(const YAML::Exception& problem, const Lines& lines, std::string_view file) {
+// `name:value` is one text to YAML, and only what comes after it is then found wrong.
+std::optional<Position> findMissingSpace(const Lines& lines, std::size_t index) {
+  const auto line = lines.line(index);
+  const auto begin = std::min(line.find_first_not_of(" -"), line.size());
+  const auto colon = line.find(':', begin);
+  if (colon == std::string_view::npos || colon == begin || colon + 1 >= line.size())
+    return std::nullopt;
+  const auto isNamePart = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+  };
+  const bool named = std::all_of(line.begin() + static_cast<std::ptrdiff_t>(begin),
+                                 line.begin() + static_cast<std::ptrdiff_t>(colon), isNamePart);
+  const bool spaced = std::isspace(static_cast<unsigned char>(line[colon + 1])) != 0;
+  if (!named || spaced || line.find(": ") != std::string_view::npos) return std::nullopt;
+  return Position{index + 1, colon + 1};
+}
+
+Error yamlError(const YAML::Exception& problem, const Lines& lines, std::string_view file,
+                std::optional<Position> openBracket) {
   const auto at = lines.position(problem.mark);
+  if (problem.msg.starts_with("illegal map value") && at.line >= 2) {
+    if (const auto place = findMissingSpace(lines, at.line - 2)) {
+      return makeError(ErrorCode::kInvalid, "no space after the colon")
+          .at(formatPlace(file, *place))
+          .expectedValue("`name: value`");
+    }
+  }
   for (const std::size_t index : {at.line - 1, at.line >= 2 ? at.line - 2 : 0}) {
     const auto line = lines.line(index);
     const auto tab = line.substr(0, line.find_first_not_of(" \t")).find('\t');
@@ -362,6 +399,8 @@ Error yamlError(const YAML::Exception& problem, const Lines& lines, std::string_
         .withHint("YAML is indented by spaces");
   }
   auto [what, hint] = explain(problem.msg);
+  if (hint.empty() && openBracket && problem.msg.find("flow not found") != std::string::npos)
+    hint = fmt::format("it opens in line {}, column {}", openBracket->line, openBracket->column);
   return makeError(ErrorCode::kInvalid, std::move(what))
       .at(formatPlace(file, at))
       .withHint(std::move(hint));
@@ -439,16 +478,16 @@ Result<std::vector<NodePtr>> readYaml(std::string_view text, std::string_view fi
   const Lines lines(text);
   BOLE_TRY(checkBytes(text, lines, fileName));
   std::vector<NodePtr> documents;
+  TreeBuilder builder(lines, fileName);
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
-    TreeBuilder builder(lines, fileName);
     while (parser.HandleNextDocument(builder)) {
       auto root = builder.take();
       if (root && root->kind != NodeKind::kNull) documents.push_back(std::move(root));
     }
   } catch (const YAML::Exception& problem) {
-    return fail(yamlError(problem, lines, fileName));
+    return fail(yamlError(problem, lines, fileName, builder.openBracket()));
   } catch (Stop& stop) {
     return fail(std::move(stop.error));
   }

@@ -71,13 +71,14 @@ std::optional<MemorySize> takeMemory(std::string_view text) {
   return MemorySize{Bytes(*least), Bytes(*most), false};
 }
 
+// (TI is no unit here: 1080Ti.)
 bool looksLikeMemory(std::string_view part) {
   if (part.find("..") != std::string_view::npos) return true;
   auto rest = part;
   if (!takeDecimal(rest)) return false;
   const auto unit = upper(trim(rest));
   for (const auto* known : {"B", "K", "KB", "KI", "KIB", "M", "MB", "MI", "MIB", "G", "GB", "GI",
-                            "GIB", "T", "TB", "TI", "TIB"}) {
+                            "GIB", "T", "TB", "TIB"}) {
     if (unit == known) return true;
   }
   return false;

@@ -116,6 +116,7 @@ Result<model::Port> parsePort(std::string_view text) {
     return fail(refuse("only TCP ports can be published", kPortExpected));
   if (rest.find('-') != std::string_view::npos)
     return fail(refuse("a range of ports", kPortExpected, "write one port an entry"));
+  if (rest.starts_with("[]")) return fail(refuse("no address in the brackets", kPortExpected));
   model::Port port;
   auto [address, ports] = takeBracketed(rest);
   const auto last = ports.rfind(':');

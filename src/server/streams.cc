@@ -11,7 +11,10 @@
 namespace bole::server {
 namespace {
 
-constexpr std::size_t kLongPosition = 256;  // then only the last line of a portion has an id
+// A place has some 40 bytes a rank, and each line repeats it: with more than these only the last
+// line of what is read at once has an id, and with more than a header may have, none has.
+constexpr std::size_t kLongPosition = 2 * 1024;
+constexpr std::size_t kLongestPosition = 8 * 1024;
 constexpr std::size_t kEventsAtOnce = 64;
 
 // How many lines of each rank were told behind a position. The lines of one rank always come in the
@@ -143,6 +146,8 @@ class LogStream : public Stream {
     place_ = Place{place_.attempt + 1, {}, {}};
     follow_.tail.reset();  // of the attempt that was the newest; a new one is told whole
     cursor_.reset();
+    chunk_ = LogChunk();
+    next_ = 0;
     portion.more = true;
     return false;
   }
@@ -157,33 +162,43 @@ class LogStream : public Stream {
   Result<void> readSome(const model::AttemptRecord& attempt, std::size_t maxBytes,
                         Portion& portion) {
     if (!cursor_) BOLE_TRY(openCursor(attempt));
-    const auto before = cursor_->position();
-    BOLE_ASSIGN(const auto chunk, cursor_->next(maxBytes));
-    if (chunk.lost > 0) {
-      appendEvent(portion.text, "lost", fmt::format("{{\"lines\":{}}}", chunk.lost));
-      skip_.clear();
-    }
-    if (skip_.empty()) place_ = Place{place_.attempt, {}, before};
-    tellChunk(chunk, portion.text);
-    portion.more = chunk.more || (attempt.live ? false : !chunk.lines.empty());
+    if (next_ == chunk_.lines.size()) BOLE_TRY(readChunk(maxBytes, portion.text));
+    tellChunk(maxBytes, portion.text);
+    const bool told = next_ == chunk_.lines.size();
+    portion.more = !told || chunk_.more || (!attempt.live && !chunk_.lines.empty());
     return {};
   }
 
-  void tellChunk(const LogChunk& chunk, std::string& out) {
-    const auto after = cursor_->position();
-    for (std::size_t i = 0; i < chunk.lines.size(); ++i) {
-      const auto& line = chunk.lines[i];
-      ++place_.told[line.rank];
-      if (wasTold(line.rank)) continue;
-      std::string id;
-      if (i + 1 == chunk.lines.size() && skip_.empty())
-        id = makeId(place_.attempt, {}, after);
-      else if (place_.position.size() <= kLongPosition) {
-        id = makeId(place_.attempt, place_.told, place_.position);
-      }
-      appendEvent(out, "line", codec::toJson(line), id);
+  Result<void> readChunk(std::size_t maxBytes, std::string& out) {
+    const auto before = cursor_->position();
+    chunk_ = LogChunk();
+    next_ = 0;
+    BOLE_ASSIGN(chunk_, cursor_->next(maxBytes));
+    if (chunk_.lost > 0) {
+      appendEvent(out, "lost", fmt::format("{{\"lines\":{}}}", chunk_.lost));
+      skip_.clear();
     }
-    if (skip_.empty()) place_ = Place{place_.attempt, {}, after};
+    if (skip_.empty()) place_ = Place{place_.attempt, {}, before};
+    return {};
+  }
+
+  // What does not fit is told the next time: short lines grow much with their ids.
+  void tellChunk(std::size_t maxBytes, std::string& out) {
+    const auto after = cursor_->position();
+    while (next_ < chunk_.lines.size() && out.size() < maxBytes) {
+      const auto& line = chunk_.lines[next_++];
+      ++place_.told[line.rank];
+      if (!wasTold(line.rank)) appendEvent(out, "line", codec::toJson(line), idOfLine(after));
+    }
+    if (next_ == chunk_.lines.size() && skip_.empty()) place_ = Place{place_.attempt, {}, after};
+  }
+
+  // Of the line told last. `after`: the position behind the chunk.
+  [[nodiscard]] std::string idOfLine(const std::string& after) const {
+    const bool last = next_ == chunk_.lines.size() && skip_.empty();
+    if (last && after.size() <= kLongestPosition) return makeId(place_.attempt, {}, after);
+    if (last || place_.position.size() > kLongPosition) return {};
+    return makeId(place_.attempt, place_.told, place_.position);
   }
 
   // Lines that a reader had seen when he went away are passed over.
@@ -208,7 +223,9 @@ class LogStream : public Stream {
   LogFollow follow_;
   Place place_;  // attempt 0: not begun
   std::unique_ptr<LogCursor> cursor_;
-  Told skip_;  // still to be passed over
+  LogChunk chunk_;        // what was read last
+  std::size_t next_ = 0;  // of its lines, to be told
+  Told skip_;             // still to be passed over
   std::string toldState_;
   std::string toldProgress_;
   std::string toldTrouble_;

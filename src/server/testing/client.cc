@@ -1,10 +1,12 @@
 #include "server/testing/client.h"
 
 #include <arpa/inet.h>
+#include <grp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,6 +40,51 @@ void connectTo(int fd, const Address& address) {
   broken(std::string("cannot connect: ") + std::strerror(error));
 }
 
+sockaddr_un unixAddress(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), std::min(path.size(), sizeof(address.sun_path) - 1));
+  return address;
+}
+
+// A message of one byte that carries one descriptor.
+struct Parcel {
+  explicit Parcel() : piece{&byte, 1} {
+    message.msg_iov = &piece;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+  }
+  char byte = 0;
+  iovec piece;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+};
+
+// In a child of a process with threads: nothing but system calls. Returns an errno.
+int connectAs(uid_t uid, const sockaddr_un& address, int to) {
+  if (setgroups(0, nullptr) != 0 || setgid(uid) != 0 || setuid(uid) != 0) return errno;
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  if (fd < 0) return errno;
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return errno;
+  Parcel parcel;
+  auto* header = CMSG_FIRSTHDR(&parcel.message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(header), &fd, sizeof(int));
+  return sendmsg(to, &parcel.message, 0) == 1 ? 0 : errno;
+}
+
+int receiveDescriptor(int from) {
+  Parcel parcel;
+  if (recvmsg(from, &parcel.message, MSG_CMSG_CLOEXEC) != 1) return -1;
+  const auto* header = CMSG_FIRSTHDR(&parcel.message);
+  int fd = -1;
+  if (header) std::memcpy(&fd, CMSG_DATA(header), sizeof(int));
+  return fd;
+}
+
 std::string lowerCase(std::string text) {
   for (auto& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
@@ -60,11 +107,23 @@ nlohmann::json Event::json() const {
 
 Client Client::overUnix(const std::string& path, Watcher watcher) {
   const int fd = made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), std::min(path.size(), sizeof(address.sun_path) - 1));
-  connectTo(fd, address);
+  connectTo(fd, unixAddress(path));
   return Client(fd, std::move(watcher));
+}
+
+Client Client::overUnixAs(uid_t uid, const std::string& path, Watcher watcher) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) broken("no socket pair");
+  const auto address = unixAddress(path);
+  const pid_t child = fork();
+  if (child == 0) _exit(connectAs(uid, address, pair[1]));
+  close(pair[1]);
+  const int fd = receiveDescriptor(pair[0]);
+  close(pair[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (fd < 0) broken("he could not connect: error " + std::to_string(WEXITSTATUS(status)));
+  return Client(made(fd), std::move(watcher));
 }
 
 Client Client::overTcp(std::uint16_t port, Watcher watcher) {
@@ -162,6 +221,17 @@ Event Client::nextEvent(const std::string& name) {
   }
 }
 
+std::string Client::nextBytes() {
+  events_.clear();
+  if (!readChunk()) broken("the stream ended");
+  return events_;
+}
+
+std::string Client::everything() {
+  while (!closed()) continue;
+  return in_;
+}
+
 bool Client::streamEnded() {
   while (!over_ && events_.find("event:") == std::string::npos) {
     if (!readChunk()) break;
@@ -237,7 +307,6 @@ Response Client::read(const std::string& method, const std::string& target) {
 }
 
 bool Client::closed() {
-  if (!in_.empty()) return false;
   char byte = 0;
   const auto got = recv(fd_, &byte, 1, 0);
   if (got > 0) in_ += byte;

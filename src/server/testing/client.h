@@ -4,6 +4,8 @@
 // protocol, closes early or is silent: the test then fails.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -44,6 +46,8 @@ class Client {
   };
 
   static Client overUnix(const std::string& path, Watcher watcher = {});
+  // As `uid`: another process of his connects and hands the connection on. Only for root.
+  static Client overUnixAs(uid_t uid, const std::string& path, Watcher watcher = {});
   static Client overTcp(std::uint16_t port, Watcher watcher = {});
   ~Client();
   Client(Client&& other) noexcept;
@@ -67,6 +71,8 @@ class Client {
   void follow(const std::string& target, const Headers& headers = {});
   Event nextEvent();                         // comments are passed over
   Event nextEvent(const std::string& name);  // others are passed over
+  std::string nextBytes();                   // of a stream, comments too: whatever comes next
+  std::string everything();                  // until the server closes
   [[nodiscard]] bool streamEnded();  // waits for the end of the stream; false: an event came
 
   void send(std::string_view bytes);

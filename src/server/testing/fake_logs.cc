@@ -52,9 +52,12 @@ void FakeLogs::add(AttemptId attempt, std::uint32_t rank, Timestamp at, std::str
   logs_[attempt][rank].lines.push_back({at, rank, std::move(stream), std::move(text)});
 }
 
-void FakeLogs::rotate(AttemptId attempt, std::uint32_t rank, std::size_t lines) {
+void FakeLogs::addRotated(AttemptId attempt, std::uint32_t rank,
+                          const std::vector<std::string>& texts, std::size_t lost) {
   const std::lock_guard lock(mutex_);
-  logs_[attempt][rank].gone = lines;
+  auto& log = logs_[attempt][rank];
+  log.gone = log.lines.size() + lost;
+  for (const auto& text : texts) log.lines.push_back({{}, rank, "out", text});
 }
 
 void FakeLogs::breakWith(std::optional<Error> error) {

@@ -14,8 +14,9 @@ class FakeLogs final : public LogSource {
   // Lines of one rank keep their order; ranks are merged by time.
   void add(AttemptId attempt, std::uint32_t rank, Timestamp at, std::string text,
            std::string stream = "out");
-  // The oldest `lines` of a rank are rotated away.
-  void rotate(AttemptId attempt, std::uint32_t rank, std::size_t lines);
+  // These are written, and the first `lost` of them rotated away before anyone reads.
+  void addRotated(AttemptId attempt, std::uint32_t rank, const std::vector<std::string>& texts,
+                  std::size_t lost);
   void breakWith(std::optional<Error> error);  // every read fails with it from now on
   void favourLowRanks();  // from now on a cursor gives the ranks one after the other
 

@@ -134,6 +134,10 @@ Client House::client() {
   return Client::overUnix(options.socketPath, watcher());
 }
 
+Client House::clientOf(uid_t uid) {
+  return Client::overUnixAs(uid, options.socketPath, watcher());
+}
+
 Client House::tcpClient() {
   auto client = Client::overTcp(server_->tcpPort(), watcher());
   client.always("Authorization", std::string("Bearer ") + kToken);

@@ -57,8 +57,9 @@ class House final : public Commands {
   Server& server() { return *server_; }
   Contract& contract() { return contract_; }
 
-  [[nodiscard]] Client client();     // over the Unix socket, as root
-  [[nodiscard]] Client tcpClient();  // with the token
+  [[nodiscard]] Client client();             // over the Unix socket, as root
+  [[nodiscard]] Client clientOf(uid_t uid);  // over the Unix socket, as he; needs root
+  [[nodiscard]] Client tcpClient();          // with the token
 
   // Of `user`; fails the test where it is refused.
   JobId add(model::JobSpec spec, const std::string& user = kOwner);

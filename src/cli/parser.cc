@@ -202,7 +202,7 @@ class CommandLine {
     auto& submit = add(kJobs, "submit", "Queue the jobs of a file",
                        "bole submit -f examples/digits/bole.yaml --follow", submit_);
     value(submit, "-f,--file", submit_.source, "FILE|DIR|-",
-          "A bole.yaml or a Volcano Job, a directory with a bole.yaml, or - for standard input",
+          "A bole.yaml or Volcano Job, a directory with one, - for standard input",
           ValueKind::kFile);
     argument(submit, "SPEC", submit_.source, "The same without -f; otherwise ./bole.yaml",
              ValueKind::kFile);

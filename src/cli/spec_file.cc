@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <yaml-cpp/yaml.h>
 
+#include <cctype>
 #include <cerrno>
 
 #include "cli/files.h"
@@ -55,6 +56,23 @@ void addJob(const YAML::Node& job, Luggage& luggage) {
   luggage.all = luggage.all || !elsewhere;
 }
 
+// The documents of a file. yaml-cpp's own way of reading several never ends on a text such as ","; a single one it reads.
+std::vector<std::string> documentsOf(std::string_view text) {
+  std::vector<std::string> documents(1);
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size() - 1) + 1;
+    auto line = text.substr(0, end);
+    text.remove_prefix(end);
+    const bool marked = line.starts_with("---") && (line.size() == 3 || std::isspace(static_cast<unsigned char>(line[3])) != 0);
+    if (marked) {
+      documents.emplace_back();
+      line.remove_prefix(3);
+    }
+    documents.back() += line;
+  }
+  return documents;
+}
+
 }  // namespace
 
 Result<SpecFile> readSpecFile(const std::string& path, const std::string& shown) {
@@ -84,7 +102,7 @@ Result<SpecFile> readSpecFile(const std::string& path, const std::string& shown)
 Luggage luggageOf(std::string_view spec) {
   Luggage luggage;
   try {
-    for (const auto& job : YAML::LoadAll(std::string(spec))) addJob(job, luggage);
+    for (const auto& document : documentsOf(spec)) addJob(YAML::Load(document), luggage);
     luggage.readable = true;
   } catch (const std::exception&) {
     return {};

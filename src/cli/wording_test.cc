@@ -162,7 +162,21 @@ TEST(Luggage, TheDirectoryUnlessFilesSayOtherwise) {
   EXPECT_FALSE(luggageOf("just text").all);
 }
 
-RC_GTEST_PROP(Luggage, AnyTextIsRead, (const std::string& text)) { static_cast<void>(luggageOf(text)); }
+TEST(Luggage, OddTextsComeToAnEnd) {
+  for (const auto* text : {",", "a: 1\n,", "]", "}", "---\n---\n,\n---", "?", "- ", "%YAML 1.2\n---\na: 1", "\xef\xbb\xbf" "a: 1"}) {
+    static_cast<void>(luggageOf(text));
+  }
+  static_cast<void>(luggageOf(std::string(100'000, '[')));
+  static_cast<void>(luggageOf(std::string("\0\1", 2)));
+}
+
+RC_GTEST_PROP(Luggage, AnyTextIsRead, ()) {
+  const auto pieces = *rc::gen::container<std::vector<std::string>>(rc::gen::element<std::string>(
+      "files", ": ", ":", "\n", "- ", "  ", "[", "]", "{", "}", ",", "a", "---", "&x ", "*x", "|", ">", "'", "\"", "#", "!", "? ", "%", "\t", "image", "tasks"));
+  std::string text;
+  for (const auto& piece : pieces) text += piece;
+  static_cast<void>(luggageOf(text));
+}
 
 // ---- the matrix
 

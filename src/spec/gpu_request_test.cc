@@ -118,7 +118,7 @@ TEST(GpuRequest, RefusesWithTheWholeGrammar) {
                            "80GiB",
                            "1TB",
                            "0GB",
-                           "GB",
+
                            "A100;2",
                            "A100\n:2",
                            "\xff",

@@ -24,15 +24,21 @@ int execute(Environment& environment, std::vector<std::string> arguments) {
 
 int exitCodeOf(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kInvalid: return kExitUsage;
-    case ErrorCode::kNotFound: return kExitNotFound;
+    case ErrorCode::kInvalid:
+      return kExitUsage;
+    case ErrorCode::kNotFound:
+      return kExitNotFound;
     case ErrorCode::kConflict:
     case ErrorCode::kRefused:
-    case ErrorCode::kUnsupported: return kExitRefused;
-    case ErrorCode::kPermission: return kExitPermission;
-    case ErrorCode::kUnavailable: return kExitUnavailable;
+    case ErrorCode::kUnsupported:
+      return kExitRefused;
+    case ErrorCode::kPermission:
+      return kExitPermission;
+    case ErrorCode::kUnavailable:
+      return kExitUnavailable;
     case ErrorCode::kCorrupt:
-    case ErrorCode::kInternal: break;
+    case ErrorCode::kInternal:
+      break;
   }
   return kExitInternal;
 }

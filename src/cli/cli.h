@@ -1,12 +1,14 @@
 // The door of room cli: `bole` as people type it.
 //
-// runCli() parses the command line, talks to the server over HTTP and JSON alone, prints, and returns the exit code. What it
-// needs of the process it runs in (variables, sinks, time, chance) comes in through Environment; what only the machine can
-// do without a server (start one, check a ledger) comes in through LocalCommands. It throws nothing and keeps nothing.
+// runCli() parses the command line, talks to the server over HTTP and JSON alone, prints, and
+// returns the exit code. What it needs of the process it runs in (variables, sinks, time, chance)
+// comes in through Environment; what only the machine can do without a server (start one, check a
+// ledger) comes in through LocalCommands. It throws nothing and keeps nothing.
 //
-// Exit codes (docs/cli.md): 0 done; 2 wrong usage or input; 3 not found; 4 refused, now or ever; 5 not permitted;
-// 6 no server, or it cannot now; 70 a fault of Bole's own; 130 Ctrl-C; 141 nobody reads the output any more.
-// `run`, `attach` and `logs -f` exit with the job's own code once it has ended.
+// Exit codes (docs/cli.md): 0 done; 2 wrong usage or input; 3 not found; 4 refused, now or ever; 5
+// not permitted; 6 no server, or it cannot now; 70 a fault of Bole's own; 130 Ctrl-C; 141 nobody
+// reads the output any more. `run`, `attach` and `logs -f` exit with the job's own code once it has
+// ended.
 #pragma once
 
 #include <cstdint>
@@ -72,11 +74,12 @@ struct RestoreOptions {
   bool json = false;
 };
 
-// Each prints for itself and returns an exit code from the list above. One that is left empty makes its command answer
-// that this build lacks it.
+// Each prints for itself and returns an exit code from the list above. One that is left empty makes
+// its command answer that this build lacks it.
 struct LocalCommands {
   std::function<int(const UpOptions&)> up;
-  std::function<int(const DownWait&)> waitDown;  // returns once the process is gone, or kExitUnavailable
+  std::function<int(const DownWait&)>
+      waitDown;  // returns once the process is gone, or kExitUnavailable
   std::function<int(const FsckOptions&)> fsck;
   std::function<int(const BackupOptions&)> backup;
   std::function<int(const RestoreOptions&)> restore;
@@ -97,8 +100,8 @@ struct Environment {
   Sink out;
   Sink err;
   std::function<Result<std::string>()> readInput;  // all of standard input
-  // From the call on, Ctrl-C makes the descriptor that it returns readable instead of ending the program (a second
-  // Ctrl-C should end it: SA_RESETHAND). -1 or empty: no such thing here.
+  // From the call on, Ctrl-C makes the descriptor that it returns readable instead of ending the
+  // program (a second Ctrl-C should end it: SA_RESETHAND). -1 or empty: no such thing here.
   std::function<int()> catchInterrupts;
   Clock* clock = nullptr;  // these two are needed
   Rng* rng = nullptr;

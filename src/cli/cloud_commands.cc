@@ -25,7 +25,8 @@ Table nodeTable(const std::vector<model::NodeView>& nodes) {
   for (const auto& node : nodes) {
     auto gpus = node.gpuModel.empty() ? std::string("-") : node.gpuModel;
     if (node.emulated) gpus = "emulated " + gpus;
-    table.add({node.name, Cell(node.present ? "present" : "lost", node.present ? Tint::kGreen : Tint::kRed),
+    table.add({node.name,
+               Cell(node.present ? "present" : "lost", node.present ? Tint::kGreen : Tint::kRed),
                gpus, fmt::format("{}/{}", node.gpusUsed, node.gpus),
                fmt::format("{}/{}", cpusText(node.cpusUsed), cpusText(node.cpus)),
                fmt::format("{}/{}", formatBytes(node.memoryUsed), formatBytes(node.memory)),
@@ -48,8 +49,8 @@ Table gpuTable(const std::vector<model::GpuView>& gpus) {
     const auto job = gpu.job ? fmt::format("{} {}", gpu.job->value, gpu.jobName) : std::string("-");
     table.add({gpu.node, std::to_string(gpu.index), gpu.model + (gpu.emulated ? " emulated" : ""),
                formatBytes(gpu.memory), gpu.pciBusId,
-               Cell(std::string(codec::enumName(gpu.health)), well ? Tint::kGreen : Tint::kRed), job,
-               gpu.user.empty() ? "-" : gpu.user});
+               Cell(std::string(codec::enumName(gpu.health)), well ? Tint::kGreen : Tint::kRed),
+               job, gpu.user.empty() ? "-" : gpu.user});
   }
   return table;
 }
@@ -72,16 +73,17 @@ Table eventTable(const std::vector<model::EventView>& events) {
                {"BY", Align::kLeft, 6},
                {"WHAT", Align::kLeft, 20}});
   for (const auto& event : events) {
-    table.add({std::to_string(event.sequence), formatTimestamp(event.time), event.kind,
-               event.actor, event.summary});
+    table.add({std::to_string(event.sequence), formatTimestamp(event.time), event.kind, event.actor,
+               event.summary});
   }
   return table;
 }
 
 // One row at a time, in columns that do not move.
 std::string eventLine(const model::EventView& event, const TableStyle& style) {
-  const auto text = fmt::format("{:>8}  {}  {:<20}  {:<10}  {}", event.sequence,
-                                formatTimestamp(event.time), event.kind, event.actor, event.summary);
+  const auto text =
+      fmt::format("{:>8}  {}  {:<20}  {:<10}  {}", event.sequence, formatTimestamp(event.time),
+                  event.kind, event.actor, event.summary);
   return truncated(neutralised(text), style.width) + "\n";
 }
 
@@ -124,7 +126,8 @@ class EventFollower {
     return client.stream(request, [&](std::string_view bytes) {
       heard_ = true;
       away_ = false;
-      const auto goOn = parser.feed(bytes, [this](const ServerEvent& event) { return take(event); });
+      const auto goOn =
+          parser.feed(bytes, [this](const ServerEvent& event) { return take(event); });
       if (!goOn) trouble_ = goOn.error();
       return goOn && *goOn;
     });
@@ -165,8 +168,10 @@ int printView(Context& context, const std::string& path, Render&& render) {
 
 int runCommand(Context& context, const NodesArgs&) {
   return printView<model::NodeList>(context, "/v1/nodes", [&](const model::NodeList& list) {
-    if (list.nodes.empty()) context.printError("no machines\n");
-    else context.print(nodeTable(list.nodes).render(context.outStyle()));
+    if (list.nodes.empty())
+      context.printError("no machines\n");
+    else
+      context.print(nodeTable(list.nodes).render(context.outStyle()));
     return kExitOk;
   });
 }
@@ -183,31 +188,34 @@ int runCommand(Context& context, const GpusArgs&) {
 }
 
 int runCommand(Context& context, const TopoArgs& args) {
-  return printView<model::TopologyView>(context, "/v1/topology", [&](const model::TopologyView& view) {
-    std::string text;
-    for (const auto& node : view.nodes) {
-      if (!args.node.empty() && node.name != args.node) continue;
-      text += topologyText(node) + "\n";
-    }
-    if (!text.empty()) {
-      context.print(text + topologyLegend());
-      return kExitOk;
-    }
-    if (args.node.empty()) {
-      context.printError("no machines\n");
-      return kExitOk;
-    }
-    return context.report(makeError(ErrorCode::kNotFound, "no such machine")
-                              .foundValue("'" + args.node + "'")
-                              .withHint("'bole nodes' lists them"));
-  });
+  return printView<model::TopologyView>(
+      context, "/v1/topology", [&](const model::TopologyView& view) {
+        std::string text;
+        for (const auto& node : view.nodes) {
+          if (!args.node.empty() && node.name != args.node) continue;
+          text += topologyText(node) + "\n";
+        }
+        if (!text.empty()) {
+          context.print(text + topologyLegend());
+          return kExitOk;
+        }
+        if (args.node.empty()) {
+          context.printError("no machines\n");
+          return kExitOk;
+        }
+        return context.report(makeError(ErrorCode::kNotFound, "no such machine")
+                                  .foundValue("'" + args.node + "'")
+                                  .withHint("'bole nodes' lists them"));
+      });
 }
 
 int runCommand(Context& context, const EventsArgs& args) {
   if (args.follow) return EventFollower(context, args).run();
   return printView<model::EventList>(context, eventsPath(args), [&](const model::EventList& list) {
-    if (list.events.empty()) context.printError("no such events\n");
-    else context.print(eventTable(list.events).render(context.outStyle()));
+    if (list.events.empty())
+      context.printError("no such events\n");
+    else
+      context.print(eventTable(list.events).render(context.outStyle()));
     return kExitOk;
   });
 }

@@ -1,4 +1,5 @@
-// The commands: each carries out what its arguments say, prints, and returns the exit code of cli.h.
+// The commands: each carries out what its arguments say, prints, and returns the exit code of
+// cli.h.
 #pragma once
 
 #include "cli/context.h"

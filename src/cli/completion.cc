@@ -30,15 +30,20 @@ std::string optionWords(const CommandInfo& command) {
 std::string bashWords(ValueKind kind) {
   switch (kind) {
     case ValueKind::kNone:
-    case ValueKind::kText: return "COMPREPLY=()";
-    case ValueKind::kFile: return "COMPREPLY=($(compgen -f -- \"$cur\"))";
-    case ValueKind::kDirectory: return "COMPREPLY=($(compgen -d -- \"$cur\"))";
-    case ValueKind::kJob: return "COMPREPLY=($(compgen -W \"$(_bole_jobs)\" -- \"$cur\"))";
+    case ValueKind::kText:
+      return "COMPREPLY=()";
+    case ValueKind::kFile:
+      return "COMPREPLY=($(compgen -f -- \"$cur\"))";
+    case ValueKind::kDirectory:
+      return "COMPREPLY=($(compgen -d -- \"$cur\"))";
+    case ValueKind::kJob:
+      return "COMPREPLY=($(compgen -W \"$(_bole_jobs)\" -- \"$cur\"))";
     case ValueKind::kState:
       return fmt::format("COMPREPLY=($(compgen -W \"{}\" -- \"$cur\"))", kStates);
     case ValueKind::kShell:
       return fmt::format("COMPREPLY=($(compgen -W \"{}\" -- \"$cur\"))", kShells);
-    case ValueKind::kCommand: return "COMPREPLY=($(compgen -c -- \"$cur\") $(compgen -f -- \"$cur\"))";
+    case ValueKind::kCommand:
+      return "COMPREPLY=($(compgen -c -- \"$cur\") $(compgen -f -- \"$cur\"))";
   }
   return {};
 }
@@ -62,7 +67,8 @@ std::string bashCommand(const CommandInfo& command) {
 std::string bashScript(const std::vector<CommandInfo>& commands) {
   std::string text =
       "# bash completion for bole: source <(bole completion bash)\n"
-      "_bole_jobs() { bole ps --all --limit 200 2>/dev/null | awk 'NR > 1 {print $1; print $2}'; }\n"
+      "_bole_jobs() { bole ps --all --limit 200 2>/dev/null | awk 'NR > 1 {print $1; print $2}'; "
+      "}\n"
       "_bole() {\n"
       "  local cur prev command word\n"
       "  cur=\"${COMP_WORDS[COMP_CWORD]}\"; prev=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
@@ -88,9 +94,12 @@ std::string bashScript(const std::vector<CommandInfo>& commands) {
 std::string zshText(const std::string& text) {
   std::string out;
   for (const char c : text) {
-    if (c == '\'') out += "'\\''";
-    else if (c == '[' || c == ']' || c == ':' || c == '\\') out += std::string("\\") + c;
-    else out += c;
+    if (c == '\'')
+      out += "'\\''";
+    else if (c == '[' || c == ']' || c == ':' || c == '\\')
+      out += std::string("\\") + c;
+    else
+      out += c;
   }
   return out;
 }
@@ -98,13 +107,20 @@ std::string zshText(const std::string& text) {
 std::string zshAction(ValueKind kind) {
   switch (kind) {
     case ValueKind::kNone:
-    case ValueKind::kText: return " ";
-    case ValueKind::kFile: return "_files";
-    case ValueKind::kDirectory: return "_files -/";
-    case ValueKind::kJob: return "_bole_jobs";
-    case ValueKind::kState: return fmt::format("({})", kStates);
-    case ValueKind::kShell: return fmt::format("({})", kShells);
-    case ValueKind::kCommand: return "_normal";
+    case ValueKind::kText:
+      return " ";
+    case ValueKind::kFile:
+      return "_files";
+    case ValueKind::kDirectory:
+      return "_files -/";
+    case ValueKind::kJob:
+      return "_bole_jobs";
+    case ValueKind::kState:
+      return fmt::format("({})", kStates);
+    case ValueKind::kShell:
+      return fmt::format("({})", kShells);
+    case ValueKind::kCommand:
+      return "_normal";
   }
   return " ";
 }
@@ -129,7 +145,8 @@ std::string zshScript(const std::vector<CommandInfo>& commands) {
       "# zsh completion for bole: source <(bole completion zsh), after compinit\n"
       "_bole_jobs() {\n"
       "  local -a jobs\n"
-      "  jobs=(${(f)\"$(bole ps --all --limit 200 2>/dev/null | awk 'NR > 1 {print $1; print $2}')\"})\n"
+      "  jobs=(${(f)\"$(bole ps --all --limit 200 2>/dev/null | awk 'NR > 1 {print $1; print "
+      "$2}')\"})\n"
       "  compadd -a jobs\n"
       "}\n"
       "_bole() {\n"
@@ -166,23 +183,31 @@ std::string fishQuoted(const std::string& text) {
 
 std::string fishValue(ValueKind kind) {
   switch (kind) {
-    case ValueKind::kNone: return "";
-    case ValueKind::kText: return " -x";
-    case ValueKind::kFile: return " -rF";
-    case ValueKind::kDirectory: return " -xa '(__fish_complete_directories)'";
-    case ValueKind::kJob: return " -xa '(__bole_jobs)'";
-    case ValueKind::kState: return fmt::format(" -xa '{}'", kStates);
-    case ValueKind::kShell: return fmt::format(" -xa '{}'", kShells);
-    case ValueKind::kCommand: return " -xa '(__fish_complete_subcommand)'";
+    case ValueKind::kNone:
+      return "";
+    case ValueKind::kText:
+      return " -x";
+    case ValueKind::kFile:
+      return " -rF";
+    case ValueKind::kDirectory:
+      return " -xa '(__fish_complete_directories)'";
+    case ValueKind::kJob:
+      return " -xa '(__bole_jobs)'";
+    case ValueKind::kState:
+      return fmt::format(" -xa '{}'", kStates);
+    case ValueKind::kShell:
+      return fmt::format(" -xa '{}'", kShells);
+    case ValueKind::kCommand:
+      return " -xa '(__fish_complete_subcommand)'";
   }
   return "";
 }
 
 std::string fishCommand(const CommandInfo& command) {
-  const auto seen = fmt::format("complete -c bole -n '__fish_seen_subcommand_from {}'", command.name);
-  std::string text =
-      fmt::format("complete -c bole -n __fish_use_subcommand -a {} -d {}\n", command.name,
-                  fishQuoted(command.summary));
+  const auto seen =
+      fmt::format("complete -c bole -n '__fish_seen_subcommand_from {}'", command.name);
+  std::string text = fmt::format("complete -c bole -n __fish_use_subcommand -a {} -d {}\n",
+                                 command.name, fishQuoted(command.summary));
   for (const auto& option : command.options) {
     text += seen;
     for (const auto& name : option.names) {
@@ -191,8 +216,10 @@ std::string fishCommand(const CommandInfo& command) {
     text += fishValue(option.value) + " -d " + fishQuoted(option.help) + "\n";
   }
   const bool files = command.argument == ValueKind::kFile;
-  if (files) text += seen + " -F\n";
-  else if (command.argument != ValueKind::kNone) text += seen + fishValue(command.argument) + "\n";
+  if (files)
+    text += seen + " -F\n";
+  else if (command.argument != ValueKind::kNone)
+    text += seen + fishValue(command.argument) + "\n";
   return text;
 }
 

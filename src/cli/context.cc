@@ -50,7 +50,8 @@ Result<std::string> Context::token() const {
         "name the file with the server's token in BOLE_TOKEN_FILE"));
   }
   while (!text->empty() && (text->back() == '\n' || text->back() == '\r')) text->pop_back();
-  const bool plain = std::all_of(text->begin(), text->end(), [](char c) { return c > ' ' && c < 127; });
+  const bool plain =
+      std::all_of(text->begin(), text->end(), [](char c) { return c > ' ' && c < 127; });
   if (!text->empty() && plain) return text;
   return fail(makeError(ErrorCode::kInvalid, "this file holds no token")
                   .at(path)
@@ -93,14 +94,18 @@ bool Context::print(std::string_view text) {
   return !closed_;
 }
 
-bool Context::printJson(std::string_view body) { return print(std::string(body) + "\n"); }
+bool Context::printJson(std::string_view body) {
+  return print(std::string(body) + "\n");
+}
 
 void Context::printError(std::string_view text) {
   // Nothing is left to do where nobody reads this either.
   if (!text.empty()) static_cast<void>(environment_.err(text));
 }
 
-void Context::tell(const std::string& line) { printError("bole: " + neutralised(line) + "\n"); }
+void Context::tell(const std::string& line) {
+  printError("bole: " + neutralised(line) + "\n");
+}
 
 int Context::report(const Error& error) {
   auto first = error;
@@ -119,7 +124,11 @@ TableStyle Context::styleOf(bool terminal) const {
   return style;
 }
 
-TableStyle Context::outStyle() const { return styleOf(environment_.stdoutIsTerminal); }
-TableStyle Context::errorStyle() const { return styleOf(environment_.stderrIsTerminal); }
+TableStyle Context::outStyle() const {
+  return styleOf(environment_.stdoutIsTerminal);
+}
+TableStyle Context::errorStyle() const {
+  return styleOf(environment_.stderrIsTerminal);
+}
 
 }  // namespace bole::cli

@@ -1,4 +1,5 @@
-// What one call of the program works with: where the server is, where text goes and how it looks there.
+// What one call of the program works with: where the server is, where text goes and how it looks
+// there.
 #pragma once
 
 #include <memory>

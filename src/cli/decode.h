@@ -9,8 +9,8 @@
 
 namespace bole::cli {
 
-// For T among: every answer of model/views.h that the command line reads. An answer that cannot be read is kInternal and says
-// that the versions may differ.
+// For T among: every answer of model/views.h that the command line reads. An answer that cannot be
+// read is kInternal and says that the versions may differ.
 template <class T>
 [[nodiscard]] Result<T> decode(std::string_view text);
 

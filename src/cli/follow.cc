@@ -72,11 +72,16 @@ class Follower {
     away_ = false;
     lastHeard_ = now();
     if (!event.id.empty()) lastId_ = event.id;
-    if (event.name == "line") takeLine(event.data);
-    else if (event.name == "progress") takeProgress(event.data);
-    else if (event.name == "state") takeState(event.data);
-    else if (event.name == "lost") takeLost(event.data);
-    else if (event.name == "end") takeEnd(event.data);
+    if (event.name == "line")
+      takeLine(event.data);
+    else if (event.name == "progress")
+      takeProgress(event.data);
+    else if (event.name == "state")
+      takeState(event.data);
+    else if (event.name == "lost")
+      takeLost(event.data);
+    else if (event.name == "end")
+      takeEnd(event.data);
     return !detail_;
   }
 
@@ -115,17 +120,22 @@ class Follower {
 
   void takeEnd(const std::string& data) {
     auto detail = decode<model::JobDetail>(data);
-    if (detail) detail_ = std::move(*detail);
-    else screen_.tell(detail.error().message());
+    if (detail)
+      detail_ = std::move(*detail);
+    else
+      screen_.tell(detail.error().message());
     end_ = data;
+    screen_.bar("");
   }
 
   int ended() {
     screen_.bar("");
     screen_.flush();
     if (watches()) {
-      if (context_.json()) context_.printJson(end_);
-      else context_.printError("\n" + summaryText(*detail_, context_.errorStyle()));
+      if (context_.json())
+        context_.printJson(end_);
+      else
+        context_.printError("\n" + summaryText(*detail_, context_.errorStyle()));
     }
     return detail_->exitCode >= 0 ? detail_->exitCode : kExitInternal;
   }
@@ -186,13 +196,14 @@ class Follower {
 };
 
 int printPage(Context& context, const FollowRequest& request, const model::JobView& job) {
-  const auto body = context.get(jobPath(std::to_string(job.id.value)) + "/logs" + logsQuery(request));
+  const auto body =
+      context.get(jobPath(std::to_string(job.id.value)) + "/logs" + logsQuery(request));
   if (!body) return context.report(body.error());
   if (context.json()) return context.printJson(*body) ? kExitOk : kExitOutputClosed;
   const auto page = decode<model::LogPage>(*body);
   if (!page) return context.report(page.error());
-  Screen screen(context, {.prefix = job.ranks > 1 && !request.rank,
-                          .timestamps = request.timestamps});
+  Screen screen(context,
+                {.prefix = job.ranks > 1 && !request.rank, .timestamps = request.timestamps});
   for (const auto& line : page->lines) screen.line(line);
   screen.flush();
   return kExitOk;

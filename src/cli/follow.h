@@ -27,8 +27,8 @@ struct FollowRequest {
 // The query of GET /v1/jobs/{job}/logs: "" or "?rank=1&tail=10".
 [[nodiscard]] std::string logsQuery(const FollowRequest& request);
 
-// The job's own exit code once it has ended, or one of cli.h. With --json: kLogs prints the lines' JSON, one a line; kWatch
-// sends the output to standard error and prints the job's JSON at the end.
+// The job's own exit code once it has ended, or one of cli.h. With --json: kLogs prints the lines'
+// JSON, one a line; kWatch sends the output to standard error and prints the job's JSON at the end.
 [[nodiscard]] int follow(Context& context, const FollowRequest& request);
 
 }  // namespace bole::cli

@@ -14,7 +14,8 @@ namespace bole::cli {
 namespace {
 
 constexpr long kConnectSeconds = 5;
-// The server sends a heartbeat every 15 s on a quiet stream and answers everything else well within this.
+// The server sends a heartbeat every 15 s on a quiet stream and answers everything else well within
+// this.
 constexpr long kSilenceSeconds = 60;
 constexpr std::size_t kMaxAnswer = 256 * 1024 * 1024;
 
@@ -23,18 +24,26 @@ ErrorCode codeOfStatus(long status) {
     case 400:
     case 405:
     case 413:
-    case 415: return ErrorCode::kInvalid;
+    case 415:
+      return ErrorCode::kInvalid;
     case 401:
-    case 403: return ErrorCode::kPermission;
-    case 404: return ErrorCode::kNotFound;
-    case 409: return ErrorCode::kConflict;
-    case 422: return ErrorCode::kRefused;
+    case 403:
+      return ErrorCode::kPermission;
+    case 404:
+      return ErrorCode::kNotFound;
+    case 409:
+      return ErrorCode::kConflict;
+    case 422:
+      return ErrorCode::kRefused;
     case 429:
     case 502:
     case 503:
-    case 504: return ErrorCode::kUnavailable;
-    case 501: return ErrorCode::kUnsupported;
-    default: return ErrorCode::kInternal;
+    case 504:
+      return ErrorCode::kUnavailable;
+    case 501:
+      return ErrorCode::kUnsupported;
+    default:
+      return ErrorCode::kInternal;
   }
 }
 
@@ -45,7 +54,9 @@ ErrorCode codeOfName(const std::string& name, ErrorCode otherwise) {
   return otherwise;
 }
 
-bool isGood(long status) { return status >= 200 && status < 300; }
+bool isGood(long status) {
+  return status >= 200 && status < 300;
+}
 
 }  // namespace
 
@@ -56,7 +67,7 @@ struct Client::Transfer {
   CURL* easy = nullptr;
   Response response{};
   std::uint64_t sent = 0;
-  bool enough = false;    // `take` wanted no more
+  bool enough = false;  // `take` wanted no more
   bool tooLarge = false;
 
   static std::size_t onBody(char* data, std::size_t size, std::size_t count, void* self) {
@@ -76,8 +87,10 @@ struct Client::Transfer {
 
   static std::size_t onSend(char* out, std::size_t size, std::size_t count, void* self) {
     auto& transfer = *static_cast<Transfer*>(self);
-    const auto room = std::min<std::uint64_t>(size * count, transfer.request.bodySize - transfer.sent);
-    const auto got = ::pread(transfer.request.bodyFile, out, room, static_cast<off_t>(transfer.sent));
+    const auto room =
+        std::min<std::uint64_t>(size * count, transfer.request.bodySize - transfer.sent);
+    const auto got =
+        ::pread(transfer.request.bodyFile, out, room, static_cast<off_t>(transfer.sent));
     if (got < 0 || (got == 0 && room > 0)) return CURL_READFUNC_ABORT;
     transfer.sent += static_cast<std::uint64_t>(got);
     return static_cast<std::size_t>(got);
@@ -110,13 +123,15 @@ void setBody(CURL* easy, const Request& request) {
   } else if (request.method == "POST") {
     curl_easy_setopt(easy, CURLOPT_POST, 1L);
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request.body.data());
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                     static_cast<curl_off_t>(request.body.size()));
   }
 }
 
 void setLimits(CURL* easy) {
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy, CURLOPT_PROXY, "");  // http_proxy is meant for elsewhere: the server is on this machine
+  curl_easy_setopt(easy, CURLOPT_PROXY,
+                   "");  // http_proxy is meant for elsewhere: the server is on this machine
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
   curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -125,12 +140,15 @@ void setLimits(CURL* easy) {
 
 curl_slist* headersOf(const Request& request, const std::string& token) {
   curl_slist* headers = curl_slist_append(nullptr, "Expect:");
-  if (request.bodyFile >= 0) headers = curl_slist_append(headers, "Content-Type: application/x-tar");
-  else if (!request.body.empty()) headers = curl_slist_append(headers, "Content-Type: application/json");
+  if (request.bodyFile >= 0)
+    headers = curl_slist_append(headers, "Content-Type: application/x-tar");
+  else if (!request.body.empty())
+    headers = curl_slist_append(headers, "Content-Type: application/json");
   for (const auto& [name, value] : request.headers) {
     headers = curl_slist_append(headers, (name + ": " + value).c_str());
   }
-  if (!token.empty()) headers = curl_slist_append(headers, ("Authorization: Bearer " + token).c_str());
+  if (!token.empty())
+    headers = curl_slist_append(headers, ("Authorization: Bearer " + token).c_str());
   return headers;
 }
 
@@ -147,7 +165,8 @@ bool drive(CURLM* multi, int interrupt, CURLcode& result) {
     curl_waitfd extra{};
     extra.fd = interrupt;
     extra.events = CURL_WAIT_POLLIN;
-    curl_multi_poll(multi, interrupt >= 0 ? &extra : nullptr, interrupt >= 0 ? 1 : 0, 1000, nullptr);
+    curl_multi_poll(multi, interrupt >= 0 ? &extra : nullptr, interrupt >= 0 ? 1 : 0, 1000,
+                    nullptr);
     if (interrupt >= 0 && extra.revents != 0) return false;
   }
 }
@@ -155,10 +174,12 @@ bool drive(CURLM* multi, int interrupt, CURLcode& result) {
 }  // namespace
 
 Result<Response> Client::perform(Transfer& transfer) {
-  if (!address_.socketPath.empty() && address_.socketPath.size() >= sizeof(sockaddr_un{}.sun_path)) {
+  if (!address_.socketPath.empty() &&
+      address_.socketPath.size() >= sizeof(sockaddr_un{}.sun_path)) {
     return fail(makeError(ErrorCode::kInvalid, "the path of the server's socket is too long")
                     .at(address_.socketPath)
-                    .expectedValue("at most " + std::to_string(sizeof(sockaddr_un{}.sun_path) - 1) + " bytes")
+                    .expectedValue("at most " + std::to_string(sizeof(sockaddr_un{}.sun_path) - 1) +
+                                   " bytes")
                     .withHint("use a shorter --home (or BOLE_HOME)"));
   }
   auto* easy = static_cast<CURL*>(easy_);
@@ -185,9 +206,11 @@ Result<Response> Client::perform(Transfer& transfer) {
   curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &transfer.response.status);
   curl_multi_remove_handle(multi, easy);
   curl_slist_free_all(headers);
-  if (transfer.response.interrupted || transfer.enough || code == CURLE_OK) return std::move(transfer.response);
+  if (transfer.response.interrupted || transfer.enough || code == CURLE_OK)
+    return std::move(transfer.response);
   // An upload may be refused before its end: the answer that came counts, not the pipe that broke.
-  if (code == CURLE_SEND_ERROR && transfer.response.status >= 400) return std::move(transfer.response);
+  if (code == CURLE_SEND_ERROR && transfer.response.status >= 400)
+    return std::move(transfer.response);
   return fail(failure(transfer, code));
 }
 
@@ -197,15 +220,19 @@ Error Client::failure(Transfer& transfer, int curlCode) const {
   if (curlCode == CURLE_COULDNT_CONNECT || curlCode == CURLE_COULDNT_RESOLVE_HOST) {
     long reason = 0;
     curl_easy_getinfo(transfer.easy, CURLINFO_OS_ERRNO, &reason);
-    if (local && ::access(address_.socketPath.c_str(), F_OK) != 0 && errno == EACCES) reason = EACCES;
+    if (local && ::access(address_.socketPath.c_str(), F_OK) != 0 && errno == EACCES)
+      reason = EACCES;
     if (reason == EACCES || reason == EPERM) {
       return makeError(ErrorCode::kPermission, "not allowed to use the server's socket")
           .at(place)
-          .withHint("ask who runs the server to let you enter its directory, or use --home of your own");
+          .withHint(
+              "ask who runs the server to let you enter its directory, or use --home of your own");
     }
-    return makeError(ErrorCode::kUnavailable, "no server at " + place + ": start one with 'bole up'");
+    return makeError(ErrorCode::kUnavailable,
+                     "no server at " + place + ": start one with 'bole up'");
   }
-  if (transfer.tooLarge) return makeError(ErrorCode::kInternal, "the server's answer is too large").at(place);
+  if (transfer.tooLarge)
+    return makeError(ErrorCode::kInternal, "the server's answer is too large").at(place);
   if (curlCode == CURLE_OPERATION_TIMEDOUT) {
     return makeError(ErrorCode::kUnavailable, "the server does not answer")
         .at(place)
@@ -221,11 +248,13 @@ Result<Response> Client::send(const Request& request) {
   return perform(transfer);
 }
 
-Result<Response> Client::stream(const Request& request, const std::function<bool(std::string_view)>& take) {
+Result<Response> Client::stream(const Request& request,
+                                const std::function<bool(std::string_view)>& take) {
   Transfer transfer{request};
   transfer.take = &take;
   BOLE_ASSIGN(auto response, perform(transfer));
-  if (!response.interrupted && !isGood(response.status)) return fail(errorOf(response, request.path));
+  if (!response.interrupted && !isGood(response.status))
+    return fail(errorOf(response, request.path));
   return response;
 }
 
@@ -256,16 +285,18 @@ Error errorOf(const Response& response, const std::string& path) {
         .expectedValue(std::move(view->expected))
         .withHint(std::move(view->hint));
   }
-  auto error = makeError(byStatus, "the server answered " + std::to_string(response.status)).at(path);
+  auto error =
+      makeError(byStatus, "the server answered " + std::to_string(response.status)).at(path);
   error.found = response.body.substr(0, std::min<std::size_t>(response.body.find('\n'), 200));
   return error;
 }
 
 Result<std::string> checkedServerUrl(const std::string& text) {
   const auto wrong = [&](const char* expected) {
-    return fail(makeError(ErrorCode::kInvalid, "wrong address of the server (--server or BOLE_SERVER)")
-                    .foundValue("'" + text + "'")
-                    .expectedValue(expected));
+    return fail(
+        makeError(ErrorCode::kInvalid, "wrong address of the server (--server or BOLE_SERVER)")
+            .foundValue("'" + text + "'")
+            .expectedValue(expected));
   };
   constexpr const char* kForm = "http://127.0.0.1:PORT";
   constexpr std::string_view kScheme = "http://";
@@ -274,11 +305,15 @@ Result<std::string> checkedServerUrl(const std::string& text) {
   while (!rest.empty() && rest.back() == '/') rest.pop_back();
   if (rest.find_first_of("/@?# ") != std::string::npos) return wrong(kForm);
   auto host = rest;
-  if (rest.starts_with('[')) host = rest.substr(0, rest.find(']') + 1);
-  else if (const auto colon = rest.find(':'); colon != std::string::npos) host = rest.substr(0, colon);
+  if (rest.starts_with('['))
+    host = rest.substr(0, rest.find(']') + 1);
+  else if (const auto colon = rest.find(':'); colon != std::string::npos)
+    host = rest.substr(0, colon);
   const bool digits = host.find_first_not_of("0123456789.") == std::string::npos;
-  const bool loopback = host == "localhost" || host == "[::1]" || (host.starts_with("127.") && digits);
-  if (!loopback) return wrong("a loopback address: anything else would carry the token unencrypted");
+  const bool loopback =
+      host == "localhost" || host == "[::1]" || (host.starts_with("127.") && digits);
+  if (!loopback)
+    return wrong("a loopback address: anything else would carry the token unencrypted");
   return std::string(kScheme) + rest;
 }
 
@@ -287,8 +322,8 @@ std::string urlEncoded(std::string_view text) {
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-                       c == '_' || c == '.' || c == '~';
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '_' || c == '.' || c == '~';
     if (plain) {
       out += c;
     } else {

@@ -1,7 +1,9 @@
-// HTTP as the command line needs it: one server, one request at a time, over a Unix socket or loopback TCP.
+// HTTP as the command line needs it: one server, one request at a time, over a Unix socket or
+// loopback TCP.
 //
-// Errors are the caller's to print: kUnavailable where no server answers, kPermission where the socket may not be used, and what
-// the server itself answered (ErrorView) with its own code. Nothing here retries.
+// Errors are the caller's to print: kUnavailable where no server answers, kPermission where the
+// socket may not be used, and what the server itself answered (ErrorView) with its own code.
+// Nothing here retries.
 #pragma once
 
 #include <cstdint>
@@ -51,9 +53,10 @@ class Client {
   // Any answer of the server's is a Response, whatever its status.
   [[nodiscard]] Result<Response> send(const Request& request);
 
-  // The body of a 2xx answer goes to `take` as it comes (false: enough); anything else becomes an error as below. A broken
-  // connection is kUnavailable.
-  [[nodiscard]] Result<Response> stream(const Request& request, const std::function<bool(std::string_view)>& take);
+  // The body of a 2xx answer goes to `take` as it comes (false: enough); anything else becomes an
+  // error as below. A broken connection is kUnavailable.
+  [[nodiscard]] Result<Response> stream(const Request& request,
+                                        const std::function<bool(std::string_view)>& take);
 
   // send(), with everything but a 2xx answer turned into an Error.
   [[nodiscard]] Result<std::string> get(const std::string& path);
@@ -72,7 +75,8 @@ class Client {
   int interrupt_ = -1;
 };
 
-// How the error of a connection that broke in the middle begins: whether the request was heard is not known.
+// How the error of a connection that broke in the middle begins: whether the request was heard is
+// not known.
 inline constexpr std::string_view kConnectionBroke = "the connection to the server broke";
 
 // What an answer that is not 2xx says.

@@ -21,7 +21,8 @@ std::vector<std::string> split(std::string_view text) {
 std::string_view withoutTrailingSpaces(std::string_view line) {
   while (line.ends_with(' ')) {
     std::size_t backslashes = 0;
-    while (backslashes + 1 < line.size() && line[line.size() - 2 - backslashes] == '\\') ++backslashes;
+    while (backslashes + 1 < line.size() && line[line.size() - 2 - backslashes] == '\\')
+      ++backslashes;
     if (backslashes % 2 == 1) break;
     line.remove_suffix(1);
   }
@@ -43,7 +44,8 @@ bool pathMatches(const std::vector<std::string>& pattern, const std::vector<std:
     for (std::size_t j = 0; j <= names.size(); ++j) {
       if (!any) next[j] = j > 0 && reached[j - 1] && segmentMatches(pattern[i], names[j - 1]);
       // "a/**" is what lies in a, not a itself; elsewhere "**" may stand for nothing.
-      else next[j] = (j > 0 && (next[j - 1] || reached[j - 1])) || (!last && reached[j]);
+      else
+        next[j] = (j > 0 && (next[j - 1] || reached[j - 1])) || (!last && reached[j]);
     }
     reached = std::move(next);
   }

@@ -1,7 +1,9 @@
-// Which files of a directory are left out, by the rules of .gitignore (https://git-scm.com/docs/gitignore).
+// Which files of a directory are left out, by the rules of .gitignore
+// (https://git-scm.com/docs/gitignore).
 //
-// Pure: the text of each file is handed in. Differences from git: files that git tracks although they match are left out too,
-// for nothing here knows git's index, and a user's global excludes do not count.
+// Pure: the text of each file is handed in. Differences from git: files that git tracks although
+// they match are left out too, for nothing here knows git's index, and a user's global excludes do
+// not count.
 #pragma once
 
 #include <string>
@@ -12,12 +14,12 @@ namespace bole::cli {
 
 class IgnoreRules {
  public:
-  // Adds the rules of the .gitignore in `directory` ("" is the top; "a/b" otherwise). Deeper ones must come later: the last
-  // rule that matches decides.
+  // Adds the rules of the .gitignore in `directory` ("" is the top; "a/b" otherwise). Deeper ones
+  // must come later: the last rule that matches decides.
   void add(std::string_view directory, std::string_view text);
 
-  // `path` is relative to the top, without "./" or a '/' at its end. What lies in a directory that is ignored is not asked
-  // about: nothing can bring it back.
+  // `path` is relative to the top, without "./" or a '/' at its end. What lies in a directory that
+  // is ignored is not asked about: nothing can bring it back.
   [[nodiscard]] bool ignores(std::string_view path, bool isDirectory) const;
 
   // For going back up: how many rules there are, and away with those after the first `count`.

@@ -89,7 +89,8 @@ std::string outputOf(const std::string& command) {
   FILE* pipe = ::popen(command.c_str(), "r");
   if (!pipe) return text;
   char buffer[4096];
-  for (std::size_t got = 0; (got = ::fread(buffer, 1, sizeof buffer, pipe)) > 0;) text.append(buffer, got);
+  for (std::size_t got = 0; (got = ::fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+    text.append(buffer, got);
   ::pclose(pipe);
   return text;
 }
@@ -105,8 +106,9 @@ std::set<std::string> splitAtNul(const std::string& text) {
 }
 
 std::set<std::string> keptByGit(const std::string& directory) {
-  return splitAtNul(outputOf("cd " + directory +
-                             " && git -c core.excludesFile=/dev/null ls-files -z --others --exclude-standard"));
+  return splitAtNul(
+      outputOf("cd " + directory +
+               " && git -c core.excludesFile=/dev/null ls-files -z --others --exclude-standard"));
 }
 
 std::set<std::string> keptByUs(const std::string& directory) {
@@ -125,14 +127,17 @@ std::set<std::string> keptByUs(const std::string& directory) {
 }
 
 rc::Gen<std::string> anyPattern() {
-  const auto piece = rc::gen::element<std::string>("a", "b", "c", "*", "**", "?", "a*", "*.o", "[ab]", "[!a]", "b.o", "\\a");
+  const auto piece = rc::gen::element<std::string>("a", "b", "c", "*", "**", "?", "a*", "*.o",
+                                                   "[ab]", "[!a]", "b.o", "\\a");
   return rc::gen::map(
       rc::gen::tuple(rc::gen::element<std::string>("", "", "!", "/", "!/"),
-                     rc::gen::resize(3, rc::gen::nonEmpty(rc::gen::container<std::vector<std::string>>(piece))),
+                     rc::gen::resize(
+                         3, rc::gen::nonEmpty(rc::gen::container<std::vector<std::string>>(piece))),
                      rc::gen::element<std::string>("", "", "/", " ")),
       [](const std::tuple<std::string, std::vector<std::string>, std::string>& parts) {
         std::string text = std::get<0>(parts);
-        for (const auto& part : std::get<1>(parts)) text += (text.empty() || text.back() == '!' || text.back() == '/' ? "" : "/") + part;
+        for (const auto& part : std::get<1>(parts))
+          text += (text.empty() || text.back() == '!' || text.back() == '/' ? "" : "/") + part;
         return text + std::get<2>(parts);
       });
 }
@@ -142,7 +147,8 @@ RC_GTEST_PROP(Ignore, AgreesWithGit, ()) {
   const TempDirectory directory;
   const auto name = rc::gen::element<std::string>("a", "b", "c", "a.o", "b.o");
   for (int i = 0; i < 12; ++i) {
-    const auto path = *rc::gen::resize(3, rc::gen::nonEmpty(rc::gen::container<std::vector<std::string>>(name)));
+    const auto path =
+        *rc::gen::resize(3, rc::gen::nonEmpty(rc::gen::container<std::vector<std::string>>(name)));
     std::string joined;
     for (const auto& part : path) {
       // What is a file already cannot be a directory.
@@ -155,7 +161,9 @@ RC_GTEST_PROP(Ignore, AgreesWithGit, ()) {
   for (const auto* place : {"", "a/", "b/"}) {
     if (*place != '\0' && !std::filesystem::is_directory(directory / place)) continue;
     std::string rules;
-    for (const auto& line : *rc::gen::resize(4, rc::gen::container<std::vector<std::string>>(anyPattern()))) rules += line + "\n";
+    for (const auto& line :
+         *rc::gen::resize(4, rc::gen::container<std::vector<std::string>>(anyPattern())))
+      rules += line + "\n";
     directory.write(std::string(place) + ".gitignore", rules);
     shown += std::string(place) + ".gitignore:\n" + rules;
   }

@@ -31,13 +31,16 @@ std::string commandText(const std::vector<std::string>& command) {
 std::string gpuRequestText(const model::GpuRequest& gpus) {
   if (gpus.count == 0) return "-";
   std::string text = std::to_string(gpus.count);
-  for (std::size_t i = 0; i < gpus.models.size(); ++i) text += (i == 0 ? " x " : " or ") + gpus.models[i];
+  for (std::size_t i = 0; i < gpus.models.size(); ++i)
+    text += (i == 0 ? " x " : " or ") + gpus.models[i];
   if (gpus.memoryMin) text += ", at least " + formatBytes(*gpus.memoryMin);
   if (gpus.memoryMax) text += ", at most " + formatBytes(*gpus.memoryMax);
   return text;
 }
 
-std::string orNone(Bytes bytes) { return bytes.value == 0 ? "-" : formatBytes(bytes); }
+std::string orNone(Bytes bytes) {
+  return bytes.value == 0 ? "-" : formatBytes(bytes);
+}
 
 std::string tasksText(const model::JobSpec& spec, const TableStyle& style) {
   Table table({{"TASK", Align::kLeft, 8},
@@ -141,7 +144,9 @@ std::string needText(const char* what, const model::Reason& reason, const char* 
 
 }  // namespace
 
-std::string jobPath(const std::string& job) { return "/v1/jobs/" + urlEncoded(job); }
+std::string jobPath(const std::string& job) {
+  return "/v1/jobs/" + urlEncoded(job);
+}
 
 Table jobTable(const std::vector<model::JobView>& jobs) {
   Table table({{"JOB", Align::kRight},
@@ -189,16 +194,30 @@ std::string detailText(const model::JobDetail& detail, const TableStyle& style) 
 std::string obstacleText(const model::Reason& reason) {
   std::string text;
   switch (reason.obstacle) {
-    case model::Obstacle::kGpus: text = needText("GPUs", reason, ""); break;
-    case model::Obstacle::kGpusPerNode: text = needText("GPUs", reason, " on one machine"); break;
-    case model::Obstacle::kCpus: text = needText("CPUs", reason, ""); break;
-    case model::Obstacle::kMemory: text = needText("Memory", reason, ""); break;
+    case model::Obstacle::kGpus:
+      text = needText("GPUs", reason, "");
+      break;
+    case model::Obstacle::kGpusPerNode:
+      text = needText("GPUs", reason, " on one machine");
+      break;
+    case model::Obstacle::kCpus:
+      text = needText("CPUs", reason, "");
+      break;
+    case model::Obstacle::kMemory:
+      text = needText("Memory", reason, "");
+      break;
     case model::Obstacle::kAhead:
       text = fmt::format("Job {} is ahead: room is being kept for it", reason.ahead.value);
       break;
-    case model::Obstacle::kBackoff: text = "It is to be tried again, after a pause"; break;
-    case model::Obstacle::kNoNodes: text = "No machine is there"; break;
-    case model::Obstacle::kNotLookedAt: text = "The scheduler has not come to it yet"; break;
+    case model::Obstacle::kBackoff:
+      text = "It is to be tried again, after a pause";
+      break;
+    case model::Obstacle::kNoNodes:
+      text = "No machine is there";
+      break;
+    case model::Obstacle::kNotLookedAt:
+      text = "The scheduler has not come to it yet";
+      break;
   }
   if (reason.until.micros != 0) text += ", until about " + timeText(reason.until);
   return text;
@@ -212,7 +231,8 @@ std::string whyText(const model::JobDetail& detail, Timestamp now, const TableSt
     text += ", submitted " + formatDuration(now - job.submittedAt) + " ago";
   }
   text += "\n";
-  for (const auto& line : wrapped(neutralised(job.reason), style.width - 2)) text += "  " + line + "\n";
+  for (const auto& line : wrapped(neutralised(job.reason), style.width - 2))
+    text += "  " + line + "\n";
   if (detail.reasons.empty()) return text + lastLinesText(detail, detail.lastLines.size());
   text += "It starts when all of these are gone:\n";
   for (const auto& reason : detail.reasons) {

@@ -1,4 +1,5 @@
-// Jobs as people read them: the listing, everything about one, why it waits, and how it ended. Pure.
+// Jobs as people read them: the listing, everything about one, why it waits, and how it ended.
+// Pure.
 #pragma once
 
 #include <string>

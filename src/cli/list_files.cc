@@ -80,7 +80,8 @@ class Lister {
     return {};
   }
 
-  // Those of the directories between the top of the repository, if this is one, and the directory that is packed.
+  // Those of the directories between the top of the repository, if this is one, and the directory
+  // that is packed.
   Result<void> readRulesAbove() {
     std::string top = request_.directory;
     while (!exists(top + "/.git")) {
@@ -137,7 +138,8 @@ class Lister {
 
   Result<void> walk(const std::string& path, std::size_t depth) {
     if (depth > kMaxDepth) {
-      return fail(makeError(ErrorCode::kInvalid, "directories are nested too deep").at(absolute(path)));
+      return fail(
+          makeError(ErrorCode::kInvalid, "directories are nested too deep").at(absolute(path)));
     }
     const auto before = rules_.size();
     BOLE_TRY(addRules(absolute(path), fromTop(path)));
@@ -204,7 +206,8 @@ class Lister {
     std::map<std::string, std::uint64_t> sizes;
     for (const auto& entry : listing_.entries) {
       const auto slash = entry.path.find('/');
-      sizes[slash == std::string::npos ? entry.path : entry.path.substr(0, slash + 1)] += entry.size;
+      sizes[slash == std::string::npos ? entry.path : entry.path.substr(0, slash + 1)] +=
+          entry.size;
     }
     std::vector<std::pair<std::uint64_t, std::string>> order;
     for (const auto& [name, size] : sizes) {
@@ -221,9 +224,9 @@ class Lister {
 
   Result<void> checkSize() const {
     if (listing_.bytes <= static_cast<std::uint64_t>(request_.limit.value)) return {};
-    const auto file = std::max_element(
-        listing_.entries.begin(), listing_.entries.end(),
-        [](const Entry& a, const Entry& b) { return a.size < b.size; });
+    const auto file =
+        std::max_element(listing_.entries.begin(), listing_.entries.end(),
+                         [](const Entry& a, const Entry& b) { return a.size < b.size; });
     return fail(makeError(ErrorCode::kRefused, "the job's files are too large to bring along")
                     .at(request_.directory)
                     .foundValue(fmt::format("{}; most of it in {}; the largest file is {} ({})",
@@ -243,6 +246,8 @@ class Lister {
 
 }  // namespace
 
-Result<Listing> listFiles(const PackRequest& request) { return Lister(request).list(); }
+Result<Listing> listFiles(const PackRequest& request) {
+  return Lister(request).list();
+}
 
 }  // namespace bole::cli

@@ -1,4 +1,5 @@
-// What a command line asks for, as plain values: the parser makes them, the commands carry them out.
+// What a command line asks for, as plain values: the parser makes them, the commands carry them
+// out.
 //
 // Text that the server understands better (durations of a job, sizes, GPUs) stays as it was typed.
 #pragma once

@@ -106,11 +106,13 @@ class Packer {
       const auto want = static_cast<std::size_t>(std::min<std::uint64_t>(left, buffer.size()));
       const auto got = ::read(file.get(), buffer.data(), want);
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return fail(systemError(errno, "cannot read a file that is to come along", path));
+      if (got < 0)
+        return fail(systemError(errno, "cannot read a file that is to come along", path));
       if (got == 0) {
-        return fail(makeError(ErrorCode::kConflict, "a file became shorter while it was read")
-                        .at(path)
-                        .withHint("submit again when nothing writes to it, or leave it out by .gitignore"));
+        return fail(
+            makeError(ErrorCode::kConflict, "a file became shorter while it was read")
+                .at(path)
+                .withHint("submit again when nothing writes to it, or leave it out by .gitignore"));
       }
       if (archive_write_data(writer_.get(), buffer.data(), static_cast<std::size_t>(got)) < 0) {
         return fail(writeError());

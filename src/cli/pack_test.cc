@@ -29,7 +29,8 @@ class Pack : public ::testing::Test {
   std::vector<std::string> listed() {
     std::vector<std::string> paths;
     const auto listing = listFiles(request_);
-    if (!listing) ADD_FAILURE() << listing.error().message();
+    if (!listing)
+      ADD_FAILURE() << listing.error().message();
     else {
       for (const auto& entry : listing->entries) paths.push_back(entry.path);
       warnings_ = listing->warnings;
@@ -106,7 +107,8 @@ TEST_F(Pack, LinksStayOnlyInside) {
   ASSERT_EQ(::symlink("data/../../x", (directory_ / "climbs").c_str()), 0);
   EXPECT_EQ(listed(), (Paths{"data", "data/a", "data/back", "good"}));
   ASSERT_EQ(warnings_.size(), 2U);
-  EXPECT_NE(warnings_[0].find("absolute is left out: it is a link to /etc/passwd"), std::string::npos);
+  EXPECT_NE(warnings_[0].find("absolute is left out: it is a link to /etc/passwd"),
+            std::string::npos);
 }
 
 TEST_F(Pack, SocketsPipesAndTheServersHomeStayBehind) {
@@ -127,9 +129,10 @@ TEST_F(Pack, TooLargeNamesTheLargest) {
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, ErrorCode::kRefused);
   const auto text = made.error().message();
-  EXPECT_NE(text.find("found 1.1 MiB; most of it in data/ (1.1 MiB), small.py (1 B); the largest file "
-                      "is data/train.bin (900 KiB), expected at most 1 MiB"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("found 1.1 MiB; most of it in data/ (1.1 MiB), small.py (1 B); the largest file "
+                "is data/train.bin (900 KiB), expected at most 1 MiB"),
+      std::string::npos)
       << text;
   EXPECT_NE(text.find(".gitignore"), std::string::npos);
 }

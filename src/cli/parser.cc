@@ -31,7 +31,8 @@ class HelpFormatter final : public CLI::Formatter {
   }
 };
 
-// Builds the whole command line; lives as long as one parse, for the options are bound to its members.
+// Builds the whole command line; lives as long as one parse, for the options are bound to its
+// members.
 class CommandLine {
  public:
   CommandLine() {
@@ -106,8 +107,9 @@ class CommandLine {
   void addCommon(CLI::App& app, Entry* entry) {
     auto* home = app.add_option("--home", common_.home,
                                 "Where the server keeps its data (BOLE_HOME; ~/.local/share/bole)");
-    auto* server = app.add_option("--server", common_.server,
-                                  "http://127.0.0.1:PORT instead of the socket there (BOLE_SERVER)");
+    auto* server =
+        app.add_option("--server", common_.server,
+                       "http://127.0.0.1:PORT instead of the socket there (BOLE_SERVER)");
     home->type_name("DIR")->group("Common");
     server->type_name("URL")->group("Common");
     app.add_flag("--json", common_.json, "Print the server's JSON as it is")->group("Common");
@@ -117,8 +119,8 @@ class CommandLine {
   }
 
   template <class T>
-  CLI::Option* value(Entry& entry, const char* names, T& target, const char* kind,
-                     const char* help, ValueKind completes = ValueKind::kText) {
+  CLI::Option* value(Entry& entry, const char* names, T& target, const char* kind, const char* help,
+                     ValueKind completes = ValueKind::kText) {
     auto* option = entry.app->add_option(names, target, help);
     option->type_name(kind);
     entry.values.emplace_back(option, completes);
@@ -190,7 +192,8 @@ class CommandLine {
     value(run, "-i,--image", run_.image, "IMAGE", "Run in a container; otherwise on the machine");
     values(run, "-e,--env", run_.env, "NAME[=VALUE]", "A variable; without a value, its own here");
     values(run, "-v,--volume", run_.mounts, "SOURCE:TARGET[:ro]", "Mount a directory");
-    values(run, "-p,--publish", run_.ports, "[HOST:]PORT", "Let a port be reached from the machine");
+    values(run, "-p,--publish", run_.ports, "[HOST:]PORT",
+           "Let a port be reached from the machine");
     value(run, "-w,--workdir", run_.workdir, "DIR", "Start there; otherwise in this directory",
           ValueKind::kDirectory);
     run.app->add_flag("--no-upload", run_.noUpload, "Do not bring this directory's files along");
@@ -216,8 +219,7 @@ class CommandLine {
   void addListing() {
     auto& ps = add(kJobs, "ps", "List jobs", "bole ps -a --state failed,cancelled", ps_);
     ps.app->add_flag("-a,--all", ps_.all, "Also those that have ended");
-    value(ps, "--state", ps_.state, "STATE", "In these states: queued,running",
-          ValueKind::kState);
+    value(ps, "--state", ps_.state, "STATE", "In these states: queued,running", ValueKind::kState);
     value(ps, "-u,--user", ps_.user, "NAME", "Of this user");
     value(ps, "--project", ps_.project, "NAME", "Of this project");
     value(ps, "--limit", ps_.limit, "N", "The newest N");
@@ -282,9 +284,8 @@ class CommandLine {
                         "bole support -o report.tar.gz", support_);
     value(support, "-o,--output", support_.output, "FILE", "Otherwise bole-support-TIME.tar.gz",
           ValueKind::kFile);
-    auto& completion =
-        add(kOther, "completion", "Print completions for a shell",
-            "source <(bole completion bash)", completion_);
+    auto& completion = add(kOther, "completion", "Print completions for a shell",
+                           "source <(bole completion bash)", completion_);
     argument(completion, "SHELL", completion_.shell, "bash, zsh or fish", ValueKind::kShell)
         ->required()
         ->check(CLI::IsMember({"bash", "zsh", "fish"}));
@@ -356,8 +357,7 @@ Parse unknownArgument(CommandLine& line, const std::string& argument) {
   }
   const auto name = argument.substr(0, argument.find('='));
   const auto names = optionNames(chosen ? *chosen : line.app());
-  return wrong(command,
-               "unknown option '" + neutralised(name) + "'" + suggestion(name, names));
+  return wrong(command, "unknown option '" + neutralised(name) + "'" + suggestion(name, names));
 }
 
 // Where the command's name stands: behind the options that every command takes.
@@ -454,8 +454,8 @@ std::vector<CommandInfo> describeCommands() {
   CommandLine line;
   std::vector<CommandInfo> commands;
   for (const auto& entry : line.entries()) {
-    CommandInfo command{entry->app->get_name(), entry->app->get_description(), entry->example, {},
-                        entry->argument};
+    CommandInfo command{
+        entry->app->get_name(), entry->app->get_description(), entry->example, {}, entry->argument};
     for (const auto* option : entry->app->get_options()) {
       OptionInfo info{{}, option->get_description(), ValueKind::kNone};
       for (const auto& name : option->get_snames()) info.names.push_back("-" + name);

@@ -1,6 +1,7 @@
 // From arguments to an Invocation, or to the text that says what is wrong or how it is used.
 //
-// The one place that knows CLI11. What it knows of the commands is also told as plain data, from which completions are made.
+// The one place that knows CLI11. What it knows of the commands is also told as plain data, from
+// which completions are made.
 #pragma once
 
 #include <string>
@@ -13,7 +14,8 @@ namespace bole::cli {
 struct Parse {
   bool complete = false;  // `invocation` is what was asked for
   Invocation invocation;
-  // Otherwise: what to print, to standard output where the code is 0 and to standard error where not.
+  // Otherwise: what to print, to standard output where the code is 0 and to standard error where
+  // not.
   std::string text;
   int code = 0;
 };

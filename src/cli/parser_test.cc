@@ -35,11 +35,51 @@ std::string refusal(const Words& words) {
 }
 
 TEST(Parser, TheNamesOfSbatchAndDocker) {
-  const auto run = parsedAs<RunArgs>(
-      {"run", "-n", "4", "-N", "2", "-G", "A100:80GB:2", "-c", "0.5", "--mem", "16G", "-t", "1-12:00:00",
-       "-e", "A=1", "-e", "B", "-v", "/data:/data:ro", "-p", "8080:80", "-p", "9090", "-d", "-J", "train",
-       "-i", "docker.io/x", "--priority", "high", "--project", "p", "--shm-size", "2G", "--retries", "3",
-       "--workdir", "src", "--no-upload", "--dry-run", "--", "python", "train.py", "--epochs", "20"});
+  const auto run = parsedAs<RunArgs>({"run",
+                                      "-n",
+                                      "4",
+                                      "-N",
+                                      "2",
+                                      "-G",
+                                      "A100:80GB:2",
+                                      "-c",
+                                      "0.5",
+                                      "--mem",
+                                      "16G",
+                                      "-t",
+                                      "1-12:00:00",
+                                      "-e",
+                                      "A=1",
+                                      "-e",
+                                      "B",
+                                      "-v",
+                                      "/data:/data:ro",
+                                      "-p",
+                                      "8080:80",
+                                      "-p",
+                                      "9090",
+                                      "-d",
+                                      "-J",
+                                      "train",
+                                      "-i",
+                                      "docker.io/x",
+                                      "--priority",
+                                      "high",
+                                      "--project",
+                                      "p",
+                                      "--shm-size",
+                                      "2G",
+                                      "--retries",
+                                      "3",
+                                      "--workdir",
+                                      "src",
+                                      "--no-upload",
+                                      "--dry-run",
+                                      "--",
+                                      "python",
+                                      "train.py",
+                                      "--epochs",
+                                      "20"});
   EXPECT_EQ(run.ranks, 4U);
   EXPECT_EQ(run.nodes, 2U);
   EXPECT_EQ(run.gpus, "A100:80GB:2");
@@ -67,7 +107,8 @@ TEST(Parser, ADoubleDashInsideTheCommandIsItsOwn) {
             (Words{"cargo", "run", "--", "x"}));
   EXPECT_EQ(parsedAs<RunArgs>({"run", "--", "cargo", "run", "--", "x"}).command,
             (Words{"cargo", "run", "--", "x"}));
-  EXPECT_EQ(parsedAs<RunArgs>({"--json", "--home", "/x", "run", "--", "--odd"}).command, Words{"--odd"});
+  EXPECT_EQ(parsedAs<RunArgs>({"--json", "--home", "/x", "run", "--", "--odd"}).command,
+            Words{"--odd"});
 }
 
 TEST(Parser, NoCommandToRun) {
@@ -77,7 +118,8 @@ TEST(Parser, NoCommandToRun) {
 }
 
 TEST(Parser, CommonOptionsStandBeforeAndBehindTheCommand) {
-  for (const auto& words : {Words{"--home", "/h", "--json", "ps"}, Words{"ps", "--home", "/h", "--json"}}) {
+  for (const auto& words :
+       {Words{"--home", "/h", "--json", "ps"}, Words{"ps", "--home", "/h", "--json"}}) {
     const auto parse = parseArguments(words);
     ASSERT_TRUE(parse.complete) << parse.text;
     EXPECT_EQ(parse.invocation.common.home, "/h");
@@ -86,7 +128,8 @@ TEST(Parser, CommonOptionsStandBeforeAndBehindTheCommand) {
 }
 
 TEST(Parser, OptionsOfTheOthers) {
-  const auto up = parsedAs<UpArgs>({"up", "--port", "0", "--emulate", "4xT4", "--emulate", "[8xH100]", "--plain"});
+  const auto up = parsedAs<UpArgs>(
+      {"up", "--port", "0", "--emulate", "4xT4", "--emulate", "[8xH100]", "--plain"});
   EXPECT_EQ(up.port, 0);
   EXPECT_EQ(up.emulate, (Words{"4xT4", "[8xH100]"}));
   EXPECT_TRUE(up.plain);
@@ -94,7 +137,8 @@ TEST(Parser, OptionsOfTheOthers) {
   EXPECT_EQ(parsedAs<SubmitArgs>({"submit", "-"}).source, "-");
   EXPECT_EQ(parsedAs<SubmitArgs>({"submit", "dir"}).source, "dir");
   EXPECT_EQ(parsedAs<StopArgs>({"stop", "1", "two", "--grace", "5s"}).jobs, (Words{"1", "two"}));
-  const auto logs = parsedAs<LogsArgs>({"logs", "digits", "-f", "--rank", "0", "--tail", "5", "-t"});
+  const auto logs =
+      parsedAs<LogsArgs>({"logs", "digits", "-f", "--rank", "0", "--tail", "5", "-t"});
   EXPECT_TRUE(logs.follow && logs.timestamps);
   EXPECT_EQ(logs.rank, 0U);
   EXPECT_EQ(logs.tail, 5U);
@@ -107,10 +151,13 @@ TEST(Parser, OptionsOfTheOthers) {
 }
 
 TEST(Parser, MistakesAreNamedWithWhatWasMeant) {
-  EXPECT_EQ(refusal({"pss"}), "bole: unknown command 'pss'; did you mean 'ps'?\nsee 'bole --help'\n");
-  EXPECT_EQ(refusal({"logs", "x", "--folow"}),
-            "bole logs: unknown option '--folow'; did you mean '--follow'?\nsee 'bole logs --help'\n");
-  EXPECT_NE(refusal({"run", "--gpu", "2", "--", "x"}).find("did you mean '--gpus'"), std::string::npos);
+  EXPECT_EQ(refusal({"pss"}),
+            "bole: unknown command 'pss'; did you mean 'ps'?\nsee 'bole --help'\n");
+  EXPECT_EQ(
+      refusal({"logs", "x", "--folow"}),
+      "bole logs: unknown option '--folow'; did you mean '--follow'?\nsee 'bole logs --help'\n");
+  EXPECT_NE(refusal({"run", "--gpu", "2", "--", "x"}).find("did you mean '--gpus'"),
+            std::string::npos);
   EXPECT_NE(refusal({"ps", "extra"}).find("one argument too many: 'extra'"), std::string::npos);
   EXPECT_NE(refusal({"run", "-n", "0", "--", "x"}).find("--ntasks"), std::string::npos);
   EXPECT_NE(refusal({"up", "--port", "70000"}).find("--port"), std::string::npos);
@@ -119,7 +166,8 @@ TEST(Parser, MistakesAreNamedWithWhatWasMeant) {
 }
 
 TEST(Parser, AnErrorIsTwoLinesAndHarmless) {
-  for (const auto& words : {Words{"a\nb\x1b[2J"}, Words{"ps", "--x\ny"}, Words{"ps", "z\x1b"}, Words{"up", "--port", "\x1b[1"}}) {
+  for (const auto& words : {Words{"a\nb\x1b[2J"}, Words{"ps", "--x\ny"}, Words{"ps", "z\x1b"},
+                            Words{"up", "--port", "\x1b[1"}}) {
     const auto text = refusal(words);
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
     EXPECT_EQ(text.find('\x1b'), std::string::npos);
@@ -143,16 +191,19 @@ TEST(Parser, EveryCommandHasHelpWithAnExampleThatParses) {
     ASSERT_EQ(words.at(0), "bole");
     words.erase(words.begin());
     EXPECT_EQ(words.at(0), command.name);
-    EXPECT_TRUE(parseArguments(words).complete) << command.example << "\n" << parseArguments(words).text;
+    EXPECT_TRUE(parseArguments(words).complete) << command.example << "\n"
+                                                << parseArguments(words).text;
   }
-  EXPECT_EQ(names, (std::set<std::string>{"up", "down", "status", "run", "submit", "ps", "show", "why", "logs",
-                                          "stop", "attach", "nodes", "gpus", "topo", "events", "fsck", "version",
-                                          "support", "completion", "backup", "restore"}));
+  EXPECT_EQ(names, (std::set<std::string>{
+                       "up",     "down", "status",  "run",     "submit",     "ps",     "show",
+                       "why",    "logs", "stop",    "attach",  "nodes",      "gpus",   "topo",
+                       "events", "fsck", "version", "support", "completion", "backup", "restore"}));
 }
 
 TEST(Parser, HelpFitsAScreen) {
   std::vector<std::string> helps{parseArguments({"--help"}).text};
-  for (const auto& command : describeCommands()) helps.push_back(parseArguments({command.name, "-h"}).text);
+  for (const auto& command : describeCommands())
+    helps.push_back(parseArguments({command.name, "-h"}).text);
   for (const auto& help : helps) {
     std::istringstream lines(help);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(displayWidth(line), 110U) << line;
@@ -169,11 +220,14 @@ class Completion : public ::testing::Test {
     FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
     if (!pipe) return text;
     char buffer[4096];
-    for (std::size_t got = 0; (got = ::fread(buffer, 1, sizeof buffer, pipe)) > 0;) text.append(buffer, got);
+    for (std::size_t got = 0; (got = ::fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+      text.append(buffer, got);
     ::pclose(pipe);
     return text;
   }
-  [[nodiscard]] bool has(const std::string& shell) { return !outputOf("command -v " + shell).empty(); }
+  [[nodiscard]] bool has(const std::string& shell) {
+    return !outputOf("command -v " + shell).empty();
+  }
 
   std::string script(const std::string& shell) {
     directory_.write(shell, completionScript(shell, describeCommands()));
@@ -181,9 +235,11 @@ class Completion : public ::testing::Test {
   }
   // What bash offers for these words, the last of which is being typed.
   std::string offeredByBash(const std::string& words, int count) {
-    return outputOf("bash --norc --noprofile -c 'set -u; bole() { printf \"JOB NAME\\n7 digits\\n\"; }; source " + script("bash") +
-                    "; COMP_WORDS=(" + words + "); COMP_CWORD=" + std::to_string(count - 1) +
-                    "; _bole; echo \"${COMPREPLY[*]}\"'");
+    return outputOf(
+        "bash --norc --noprofile -c 'set -u; bole() { printf \"JOB NAME\\n7 digits\\n\"; }; "
+        "source " +
+        script("bash") + "; COMP_WORDS=(" + words + "); COMP_CWORD=" + std::to_string(count - 1) +
+        "; _bole; echo \"${COMPREPLY[*]}\"'");
   }
 
   testing::TempDirectory directory_;
@@ -198,7 +254,8 @@ TEST_F(Completion, Bash) {
   EXPECT_EQ(offeredByBash("bole completion z", 3), "zsh\n");
   EXPECT_EQ(offeredByBash("bole help wh", 3), "why\n");
   EXPECT_EQ(outputOf("bash -n " + script("bash")), "");
-  EXPECT_NE(outputOf("bash --norc -c 'source " + script("bash") + "; complete -p bole'").find("-F _bole bole"),
+  EXPECT_NE(outputOf("bash --norc -c 'source " + script("bash") + "; complete -p bole'")
+                .find("-F _bole bole"),
             std::string::npos);
 }
 
@@ -213,10 +270,12 @@ TEST_F(Completion, Fish) {
   if (!has("fish")) GTEST_SKIP() << "no fish here";
   const auto offered = [&](const std::string& line) {
     return outputOf("HOME=" + directory_.path() + " fish --no-config -c 'source " + script("fish") +
-                    "; function bole; printf \"JOB NAME\\n7 digits\\n\"; end; complete -C \"" + line + "\"'");
+                    "; function bole; printf \"JOB NAME\\n7 digits\\n\"; end; complete -C \"" +
+                    line + "\"'");
   };
   EXPECT_NE(offered("bole su").find("submit"), std::string::npos) << offered("bole su");
-  EXPECT_NE(offered("bole logs --fo").find("--follow"), std::string::npos) << offered("bole logs --fo");
+  EXPECT_NE(offered("bole logs --fo").find("--follow"), std::string::npos)
+      << offered("bole logs --fo");
   EXPECT_NE(offered("bole logs d").find("digits"), std::string::npos) << offered("bole logs d");
 }
 

@@ -11,10 +11,13 @@ constexpr std::array<std::string_view, 9> kSecretNames = {
     "token", "secret", "passw", "apikey", "api_key", "access_key", "private", "credential", "auth"};
 
 bool isNameChar(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '-';
 }
 
-bool isWordChar(char c) { return isNameChar(c) || c == '+' || c == '/' || c == '.' || c == '~'; }
+bool isWordChar(char c) {
+  return isNameChar(c) || c == '+' || c == '/' || c == '.' || c == '~';
+}
 
 bool soundsSecret(std::string_view name) {
   std::string lower(name);
@@ -30,8 +33,10 @@ std::size_t endOfValue(std::string_view text, std::size_t at) {
   if (at < text.size() && (text[at] == '"' || text[at] == '\'')) {
     const char quote = text[at];
     for (++at; at < text.size() && text[at] != '\n'; ++at) {
-      if (text[at] == '\\') ++at;
-      else if (text[at] == quote) return at + 1;
+      if (text[at] == '\\')
+        ++at;
+      else if (text[at] == quote)
+        return at + 1;
     }
     return std::min(at, text.size());
   }
@@ -49,7 +54,9 @@ std::size_t behindSeparator(std::string_view text, std::size_t at) {
 }
 
 // "Bearer abc", "Basic abc".
-bool isScheme(std::string_view word) { return word == "Bearer" || word == "bearer" || word == "Basic"; }
+bool isScheme(std::string_view word) {
+  return word == "Bearer" || word == "bearer" || word == "Basic";
+}
 
 // ":password@" of an address whose "://" was just passed; npos where there is none.
 std::size_t endOfPassword(std::string_view text, std::size_t at) {
@@ -96,7 +103,8 @@ std::string redacted(std::string_view text) {
     const bool quoted = value < text.size() && text[value] == '"';
     at = endOfValue(text, value);
     // A scheme before it: "Authorization: Bearer abc".
-    if (!quoted && isScheme(text.substr(value, at - value)) && at < text.size()) at = endOfValue(text, at + 1);
+    if (!quoted && isScheme(text.substr(value, at - value)) && at < text.size())
+      at = endOfValue(text, at + 1);
     if (quoted) out += '"';
     out += kMark;
     if (quoted) out += '"';

@@ -1,5 +1,5 @@
-// Takes out of text what may be a secret: values of names that sound like one, bearer tokens, passwords in
-// addresses. Pure. It errs on the side of taking out.
+// Takes out of text what may be a secret: values of names that sound like one, bearer tokens,
+// passwords in addresses. Pure. It errs on the side of taking out.
 #pragma once
 
 #include <string>

@@ -52,7 +52,9 @@ std::string commandLine(const std::vector<std::string>& command) {
   return text + "]";
 }
 
-std::uint32_t ranksOf(const RunArgs& args) { return args.ranks.value_or(args.nodes.value_or(1)); }
+std::uint32_t ranksOf(const RunArgs& args) {
+  return args.ranks.value_or(args.nodes.value_or(1));
+}
 
 // Below the directory as a relative path, so that it counts as part of what comes along.
 std::string startDirectory(const std::string& workdir, const std::string& directory) {
@@ -61,12 +63,13 @@ std::string startDirectory(const std::string& workdir, const std::string& direct
   auto path = (fs::path(directory) / workdir).lexically_normal().string();
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   if (path == directory) return {};
-  if (directory != "/" && path.starts_with(directory + "/")) return path.substr(directory.size() + 1);
+  if (directory != "/" && path.starts_with(directory + "/"))
+    return path.substr(directory.size() + 1);
   return path;
 }
 
 bool isInterpreter(std::string_view name) {
-  constexpr std::array<std::string_view, 9> kNames = {"python", "sh",  "bash",    "zsh",  "node",
+  constexpr std::array<std::string_view, 9> kNames = {"python", "sh",  "bash",     "zsh",   "node",
                                                       "perl",   "env", "torchrun", "mpirun"};
   while (!name.empty() && ((name.back() >= '0' && name.back() <= '9') || name.back() == '.')) {
     name.remove_suffix(1);
@@ -86,8 +89,10 @@ std::string asName(const std::string& text) {
   for (const char c : text) {
     const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     const bool good = (lower >= 'a' && lower <= 'z') || (lower >= '0' && lower <= '9');
-    if (good) name += lower;
-    else if (!name.empty() && name.back() != '-') name += '-';
+    if (good)
+      name += lower;
+    else if (!name.empty() && name.back() != '-')
+      name += '-';
   }
   name.resize(std::min(name.size(), kMaxName - 4));
   while (name.ends_with('-')) name.pop_back();
@@ -124,8 +129,10 @@ RunSpec makeRunSpec(const RunArgs& args, const std::string& directory) {
   lines.text("memory", args.memory, "--mem");
   lines.text("shm_size", args.shmSize, "--shm-size");
   lines.text("time_limit", args.time, "--time");
-  if (isPlain(args.priority)) lines.add("priority: " + args.priority, "--priority");
-  else lines.text("priority", args.priority, "--priority");
+  if (isPlain(args.priority))
+    lines.add("priority: " + args.priority, "--priority");
+  else
+    lines.text("priority", args.priority, "--priority");
   if (args.retries) {
     const auto count = std::to_string(*args.retries);
     lines.add(*args.retries == 0 ? "restart: never" : "restart: on-failure:" + count, "--retries");

@@ -22,8 +22,8 @@ std::string prefixOf(std::uint32_t rank, bool colour) {
 }
 
 std::string cells(std::uint64_t done, std::uint64_t total) {
-  const auto full = static_cast<std::size_t>(
-      static_cast<double>(std::min(done, total)) / static_cast<double>(total) * kBarCells);
+  const auto full = static_cast<std::size_t>(static_cast<double>(std::min(done, total)) /
+                                             static_cast<double>(total) * kBarCells);
   return "[" + std::string(full, '#') + std::string(kBarCells - full, '-') + "]";
 }
 
@@ -39,7 +39,8 @@ Screen::Screen(Context& context, LineStyle style) : context_(context), style_(st
 }
 
 void Screen::line(const model::LogLineView& line) {
-  if (style_.bar && std::string_view(line.text).starts_with(kProgressLine)) return;  // the bar says it
+  if (style_.bar && std::string_view(line.text).starts_with(kProgressLine))
+    return;  // the bar says it
   if (style_.timestamps) lines_ += preciseTime(line.time) + " ";
   if (style_.prefix) lines_ += prefixOf(line.rank, colour_);
   lines_ += terminal_ ? terminalLine(line.text) : line.text;
@@ -77,7 +78,8 @@ std::string preciseTime(Timestamp time) {
 }
 
 std::string barText(const model::JobView& job, std::size_t columns) {
-  auto text = fmt::format("{}  {}", job.name.empty() ? jobTitle(job) : job.name, stateName(job.state));
+  auto text =
+      fmt::format("{}  {}", job.name.empty() ? jobTitle(job) : job.name, stateName(job.state));
   if (job.state == model::JobState::kRunning && job.progress) {
     if (job.progress->total > 0) text += "  " + cells(job.progress->done, job.progress->total);
     text += "  " + progressText(*job.progress);

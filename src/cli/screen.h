@@ -1,7 +1,7 @@
 // Where a job's output goes: lines, and on a terminal one line below them that is always redrawn.
 //
-// Text is gathered and written by flush(), so that a burst of lines costs one write. On a terminal a job's lines are made
-// harmless; elsewhere they pass as they are.
+// Text is gathered and written by flush(), so that a burst of lines costs one write. On a terminal
+// a job's lines are made harmless; elsewhere they pass as they are.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace bole::cli {
 struct LineStyle {
   bool prefix = false;  // "[RANK] " before each line
   bool timestamps = false;
-  bool bar = false;       // where there is a terminal
-  bool toError = false;   // standard output is kept for something else
+  bool bar = false;      // where there is a terminal
+  bool toError = false;  // standard output is kept for something else
 };
 
 class Screen {

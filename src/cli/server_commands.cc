@@ -67,9 +67,12 @@ int runCommand(Context& context, const DownArgs& args) {
   if (wait && patience->value > 0) {
     if (const int code = wait({status->home, status->pid, *patience}); code != kExitOk) return code;
   }
-  if (context.json()) context.printJson(asked->empty() ? "{}" : *asked);
-  else if (args.stopJobs) context.print("the server is down, and so are its jobs\n");
-  else if (status->running == 0) context.print("the server is down\n");
+  if (context.json())
+    context.printJson(asked->empty() ? "{}" : *asked);
+  else if (args.stopJobs)
+    context.print("the server is down, and so are its jobs\n");
+  else if (status->running == 0)
+    context.print("the server is down\n");
   else {
     context.print(fmt::format("the server is down; {} on: 'bole up' finds them again\n",
                               counted(status->running, "job goes", "jobs go")));
@@ -104,14 +107,19 @@ int runCommand(Context& context, const VersionArgs&) {
     std::string text = "{\"version\":";
     codec::appendJsonString(text, own);
     text += ",\"server\":";
-    if (status) codec::appendJsonString(text, status->version);
-    else text += "null";
+    if (status)
+      codec::appendJsonString(text, status->version);
+    else
+      text += "null";
     context.printJson(text + "}");
     return kExitOk;
   }
   context.print(fmt::format("bole {}\n", own));
-  if (status) context.print(fmt::format("server {} in {}\n", neutralised(status->version), neutralised(status->home)));
-  else context.print("server: none answers\n");
+  if (status)
+    context.print(
+        fmt::format("server {} in {}\n", neutralised(status->version), neutralised(status->home)));
+  else
+    context.print("server: none answers\n");
   return kExitOk;
 }
 

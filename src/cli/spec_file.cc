@@ -56,14 +56,17 @@ void addJob(const YAML::Node& job, Luggage& luggage) {
   luggage.all = luggage.all || !elsewhere;
 }
 
-// The documents of a file. yaml-cpp's own way of reading several never ends on a text such as ","; a single one it reads.
+// The documents of a file. yaml-cpp's own way of reading several never ends on a text such as ",";
+// a single one it reads.
 std::vector<std::string> documentsOf(std::string_view text) {
   std::vector<std::string> documents(1);
   while (!text.empty()) {
     const auto end = std::min(text.find('\n'), text.size() - 1) + 1;
     auto line = text.substr(0, end);
     text.remove_prefix(end);
-    const bool marked = line.starts_with("---") && (line.size() == 3 || std::isspace(static_cast<unsigned char>(line[3])) != 0);
+    const bool marked =
+        line.starts_with("---") &&
+        (line.size() == 3 || std::isspace(static_cast<unsigned char>(line[3])) != 0);
     if (marked) {
       documents.emplace_back();
       line.remove_prefix(3);
@@ -80,7 +83,8 @@ Result<SpecFile> readSpecFile(const std::string& path, const std::string& shown)
   auto file = path;
   spec.name = shown;
   if (isDirectory(path)) {
-    const char* name = isThere(path + "/bole.yaml") || !isThere(path + "/bole.yml") ? "bole.yaml" : "bole.yml";
+    const char* name =
+        isThere(path + "/bole.yaml") || !isThere(path + "/bole.yml") ? "bole.yaml" : "bole.yml";
     file += path == "/" ? name : std::string("/") + name;
     spec.name = shown == "." ? name : shown + (shown.ends_with('/') ? "" : "/") + name;
   }

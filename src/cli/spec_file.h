@@ -1,5 +1,5 @@
-// The little that the command line must know of a spec: where it is, and what it wants to bring along. Everything else in it
-// is the server's to read and to judge.
+// The little that the command line must know of a spec: where it is, and what it wants to bring
+// along. Everything else in it is the server's to read and to judge.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ struct SpecFile {
   bool fromInput = false;
 };
 
-// A file, or a directory with a bole.yaml (or bole.yml) in it; both absolute. `shown` is how it was given.
+// A file, or a directory with a bole.yaml (or bole.yml) in it; both absolute. `shown` is how it was
+// given.
 [[nodiscard]] Result<SpecFile> readSpecFile(const std::string& path, const std::string& shown);
 
 // What the jobs of a spec bring along.
@@ -31,7 +32,8 @@ struct Luggage {
   bool image = false;              // a job runs in a container
 };
 
-// A bole.yaml without `files` brings its directory, unless its working_dir is an absolute path. A Volcano Job brings nothing.
+// A bole.yaml without `files` brings its directory, unless its working_dir is an absolute path. A
+// Volcano Job brings nothing.
 [[nodiscard]] Luggage luggageOf(std::string_view spec);
 
 }  // namespace bole::cli

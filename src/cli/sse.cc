@@ -2,7 +2,8 @@
 
 namespace bole::cli {
 
-Result<bool> EventParser::feed(std::string_view bytes, const std::function<bool(const ServerEvent&)>& take) {
+Result<bool> EventParser::feed(std::string_view bytes,
+                               const std::function<bool(const ServerEvent&)>& take) {
   buffer_ += bytes;
   std::size_t start = 0;
   bool goOn = true;
@@ -21,7 +22,8 @@ Result<bool> EventParser::feed(std::string_view bytes, const std::function<bool(
   return goOn;
 }
 
-bool EventParser::takeLine(std::string_view line, const std::function<bool(const ServerEvent&)>& take) {
+bool EventParser::takeLine(std::string_view line,
+                           const std::function<bool(const ServerEvent&)>& take) {
   if (line.empty()) {
     if (!hasData_) {
       event_.name.clear();

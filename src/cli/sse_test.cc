@@ -22,7 +22,9 @@ std::vector<ServerEvent> parsed(const std::vector<std::string>& pieces) {
 }
 
 TEST(Events, NamesDataAndIds) {
-  const auto events = parsed({"id: 1/0=3/x\nevent: line\ndata: {\"a\":1}\n\n: heartbeat\n\ndata: plain\r\ndata:two\r\n\r\n"});
+  const auto events =
+      parsed({"id: 1/0=3/x\nevent: line\ndata: {\"a\":1}\n\n: heartbeat\n\ndata: "
+              "plain\r\ndata:two\r\n\r\n"});
   ASSERT_EQ(events.size(), 2U);
   EXPECT_EQ(events[0].name, "line");
   EXPECT_EQ(events[0].data, "{\"a\":1}");
@@ -37,7 +39,8 @@ TEST(Events, AnUnfinishedEventIsNotTold) {
 }
 
 RC_GTEST_PROP(Events, PiecesDoNotMatter, (const std::vector<std::uint8_t>& sizes)) {
-  const std::string whole = "event: line\nid: 5\ndata: {\"text\":\"a b\"}\n\n:\n\nevent: end\ndata: {}\n\n";
+  const std::string whole =
+      "event: line\nid: 5\ndata: {\"text\":\"a b\"}\n\n:\n\nevent: end\ndata: {}\n\n";
   std::vector<std::string> pieces;
   std::size_t at = 0;
   for (const auto size : sizes) {

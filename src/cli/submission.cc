@@ -27,7 +27,8 @@ std::string randomId(Rng& rng) {
 Error notSetHere(const model::ErrorView& view, const std::vector<std::string>& names) {
   std::string list;
   for (const auto& name : names) list += (list.empty() ? "" : ", ") + name;
-  return makeError(ErrorCode::kInvalid, "the job names variables without a value, and they are not set here")
+  return makeError(ErrorCode::kInvalid,
+                   "the job names variables without a value, and they are not set here")
       .at(view.where)
       .foundValue(list)
       .withHint("export them, or write their values (NAME=VALUE)");
@@ -70,7 +71,8 @@ class Submission {
     } else if (spec_.fromInput) {
       return false;  // no file tells which directory is meant
     } else if (isEverything()) {
-      context_.tell(spec_.directory + " is not brought along: the job starts in an empty directory; "
+      context_.tell(spec_.directory +
+                    " is not brought along: the job starts in an empty directory; "
                     "submit it from a directory of its own if it needs files");
       return false;
     }
@@ -163,8 +165,10 @@ class Submission {
     std::vector<std::string> unset;
     for (const auto& name : view.missingEnv) {
       const auto found = variables.find(name);
-      if (found == variables.end()) unset.push_back(name);
-      else request_.env.emplace_back(name, found->second);
+      if (found == variables.end())
+        unset.push_back(name);
+      else
+        request_.env.emplace_back(name, found->second);
     }
     if (unset.empty()) return {};
     return fail(notSetHere(view, unset));

@@ -11,7 +11,7 @@ namespace bole::cli {
 struct SubmitRules {
   std::string project;  // empty: the spec's
   bool dryRun = false;
-  bool upload = true;   // false: nothing comes along
+  bool upload = true;  // false: nothing comes along
 };
 
 struct SubmitOutcome {
@@ -19,7 +19,8 @@ struct SubmitOutcome {
   model::SubmitAnswer answer;
 };
 
-// Variables that the spec names without a value get it from the environment. Warnings go to standard error.
+// Variables that the spec names without a value get it from the environment. Warnings go to
+// standard error.
 [[nodiscard]] Result<SubmitOutcome> submitSpec(Context& context, const SpecFile& spec,
                                                const SubmitRules& rules);
 

@@ -23,7 +23,8 @@ Result<SpecFile> specOf(Context& context, const SubmitArgs& args) {
   spec.name = "-";
   spec.directory = context.environment().workingDirectory;
   spec.fromInput = true;
-  if (!context.environment().readInput) return fail(ErrorCode::kUnsupported, "there is no standard input");
+  if (!context.environment().readInput)
+    return fail(ErrorCode::kUnsupported, "there is no standard input");
   BOLE_ASSIGN(spec.text, context.environment().readInput());
   if (spec.text.size() <= kMaxSpecBytes) return spec;
   return fail(makeError(ErrorCode::kInvalid, "the spec is too large")

@@ -1,7 +1,8 @@
 // support: one archive for a bug report.
 //
-// In it: what the server says of itself, the machines, the GPUs, the jobs as listed and the newest events; facts of the
-// system; the end of the server's log. Not in it: commands, environments, tokens, keys, the jobs' output.
+// In it: what the server says of itself, the machines, the GPUs, the jobs as listed and the newest
+// events; facts of the system; the end of the server's log. Not in it: commands, environments,
+// tokens, keys, the jobs' output.
 #include <archive.h>
 #include <archive_entry.h>
 #include <fmt/format.h>
@@ -56,11 +57,13 @@ std::string serverLog(const std::string& home) {
 std::vector<Part> gather(Context& context) {
   std::vector<Part> parts;
   const auto now = context.environment().clock->wall();
-  parts.push_back({"about.txt", fmt::format("bole {}\nmade {}\nhome {}\n", context.environment().version,
-                                            timeText(now), context.home())});
+  parts.push_back(
+      {"about.txt", fmt::format("bole {}\nmade {}\nhome {}\n", context.environment().version,
+                                timeText(now), context.home())});
   for (const auto& [name, path] : kAnswers) {
     const auto body = context.get(path);
-    parts.push_back({name, body ? redacted(indented(*body)) + "\n" : body.error().message() + "\n"});
+    parts.push_back(
+        {name, body ? redacted(indented(*body)) + "\n" : body.error().message() + "\n"});
   }
   for (const auto& [name, path] : kFacts) {
     if (auto text = readFile(path, kMaxFact)) parts.push_back({name, std::move(*text)});
@@ -103,8 +106,10 @@ Result<void> writeArchive(const std::string& path, const std::string& folder,
 std::string folderName(Timestamp now) {
   std::string name = "bole-support-";
   for (const char c : formatTimestamp(now)) {
-    if (c >= '0' && c <= '9') name += c;
-    else if (c == ' ') name += '-';
+    if (c >= '0' && c <= '9')
+      name += c;
+    else if (c == ' ')
+      name += '-';
   }
   return name;
 }

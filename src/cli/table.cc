@@ -12,18 +12,26 @@ constexpr std::string_view kGap = "  ";
 
 const char* codeOf(Tint tint) {
   switch (tint) {
-    case Tint::kNone: return "";
-    case Tint::kBold: return "\x1b[1m";
-    case Tint::kDim: return "\x1b[2m";
-    case Tint::kGreen: return "\x1b[32m";
-    case Tint::kYellow: return "\x1b[33m";
-    case Tint::kRed: return "\x1b[31m";
-    case Tint::kCyan: return "\x1b[36m";
+    case Tint::kNone:
+      return "";
+    case Tint::kBold:
+      return "\x1b[1m";
+    case Tint::kDim:
+      return "\x1b[2m";
+    case Tint::kGreen:
+      return "\x1b[32m";
+    case Tint::kYellow:
+      return "\x1b[33m";
+    case Tint::kRed:
+      return "\x1b[31m";
+    case Tint::kCyan:
+      return "\x1b[36m";
   }
   return "";
 }
 
-void appendCell(std::string& line, const Cell& cell, const Column& column, std::size_t width, bool colour, bool last) {
+void appendCell(std::string& line, const Cell& cell, const Column& column, std::size_t width,
+                bool colour, bool last) {
   const auto text = truncated(cell.text, width);
   const std::string padding(width - std::min(width, displayWidth(text)), ' ');
   if (column.align == Align::kRight) line += padding;

@@ -1,7 +1,8 @@
 // Aligned tables of text that fit a width.
 //
-// Columns are as wide as their widest cell; where the whole is too wide, the columns that may shrink are cut with '…',
-// always the widest of them first. Cells are made harmless (neutralised) on the way in.
+// Columns are as wide as their widest cell; where the whole is too wide, the columns that may
+// shrink are cut with '…', always the widest of them first. Cells are made harmless (neutralised)
+// on the way in.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +26,9 @@ struct Column {
 };
 
 struct Cell {
-  Cell(std::string content) : text(std::move(content)) {}  // NOLINT(google-explicit-constructor): rows read as lists
-  Cell(const char* content) : text(content) {}             // NOLINT(google-explicit-constructor)
+  Cell(std::string content)
+      : text(std::move(content)) {}  // NOLINT(google-explicit-constructor): rows read as lists
+  Cell(const char* content) : text(content) {}  // NOLINT(google-explicit-constructor)
   Cell(std::string content, Tint colour) : text(std::move(content)), tint(colour) {}
   std::string text;
   Tint tint = Tint::kNone;
@@ -43,7 +45,8 @@ class Table {
 
   void add(std::vector<Cell> cells);  // as many as there are columns
   [[nodiscard]] bool empty() const { return rows_.empty(); }
-  [[nodiscard]] std::string render(const TableStyle& style) const;  // with the title row; each line ends with '\n'
+  [[nodiscard]] std::string render(
+      const TableStyle& style) const;  // with the title row; each line ends with '\n'
 
  private:
   [[nodiscard]] std::vector<std::size_t> widths(std::size_t limit) const;

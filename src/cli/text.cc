@@ -12,7 +12,8 @@ struct Range {
   std::uint32_t last;
 };
 
-// Unicode 15, EastAsianWidth.txt: the blocks that are Wide or Fullwidth, joined where the gaps are unassigned.
+// Unicode 15, EastAsianWidth.txt: the blocks that are Wide or Fullwidth, joined where the gaps are
+// unassigned.
 constexpr std::array<Range, 17> kWide = {{{0x1100, 0x115F},
                                           {0x231A, 0x231B},
                                           {0x2E80, 0x303E},
@@ -87,8 +88,8 @@ bool changesDirection(std::uint32_t code) {
          code == 0x200E || code == 0x200F || code == 0x2028 || code == 0x2029;
 }
 
-// Behind an escape sequence that begins at `at` (an ESC, or a C1 control of `introducer` size). `colour` is set where it is a
-// complete "select graphic rendition", the one kind that may stay.
+// Behind an escape sequence that begins at `at` (an ESC, or a C1 control of `introducer` size).
+// `colour` is set where it is a complete "select graphic rendition", the one kind that may stay.
 std::size_t afterControlSequence(std::string_view text, std::size_t at, bool& colour) {
   while (at < text.size() && text[at] >= 0x20 && text[at] <= 0x3F) ++at;
   if (at >= text.size()) return at;
@@ -127,7 +128,8 @@ std::size_t afterC1(std::string_view text, std::size_t next, std::uint32_t code)
   return string ? afterControlString(text, next) : next;
 }
 
-// What a terminal would still show of a line with carriage returns in it: the last piece that has something.
+// What a terminal would still show of a line with carriage returns in it: the last piece that has
+// something.
 std::string_view lastOverwrite(std::string_view text) {
   while (!text.empty() && text.back() == '\r') text.remove_suffix(1);
   const auto at = text.rfind('\r');
@@ -165,8 +167,10 @@ std::string neutralised(std::string_view text) {
   out.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
     const auto character = characterAt(text, at);
-    if (!character.valid || isControl(character) || changesDirection(character.code)) out += '?';
-    else out += text.substr(at, character.size);
+    if (!character.valid || isControl(character) || changesDirection(character.code))
+      out += '?';
+    else
+      out += text.substr(at, character.size);
     at += character.size;
   }
   return out;
@@ -187,10 +191,13 @@ std::string terminalLine(std::string_view whole) {
       at = end;
       continue;
     }
-    if (!character.valid) out += "\uFFFD";
-    else if (character.code == '\t' || !isControl(character)) out += text.substr(at, character.size);
+    if (!character.valid)
+      out += "\uFFFD";
+    else if (character.code == '\t' || !isControl(character))
+      out += text.substr(at, character.size);
     at += character.size;
-    if (character.valid && character.code >= 0x80 && isControl(character)) at = afterC1(text, at, character.code);
+    if (character.valid && character.code >= 0x80 && isControl(character))
+      at = afterC1(text, at, character.code);
   }
   if (coloured) out += "\x1b[0m";
   return out;
@@ -204,9 +211,12 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t columns) {
     at = end + 1;
     if (word.empty()) continue;
     auto& line = lines.back();
-    if (line.empty()) line = word;
-    else if (displayWidth(line) + 1 + displayWidth(word) <= columns) line.append(" ").append(word);
-    else lines.emplace_back(word);
+    if (line.empty())
+      line = word;
+    else if (displayWidth(line) + 1 + displayWidth(word) <= columns)
+      line.append(" ").append(word);
+    else
+      lines.emplace_back(word);
   }
   return lines;
 }
@@ -229,11 +239,14 @@ std::size_t editDistance(std::string_view a, std::string_view b) {
 std::string shellQuoted(std::string_view word) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) return std::string(word);
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos)
+    return std::string(word);
   std::string out = "'";
   for (const char c : word) {
-    if (c == '\'') out += "'\\''";
-    else out += c;
+    if (c == '\'')
+      out += "'\\''";
+    else
+      out += c;
   }
   return out + "'";
 }

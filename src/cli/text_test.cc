@@ -64,8 +64,9 @@ RC_GTEST_PROP(Text, NoEscapeButColourSurvives, (const std::string& text)) {
     const auto end = shown.find('m', at);
     RC_ASSERT(end != std::string::npos);
     RC_ASSERT(shown.substr(at + 1, 1) == "[");
-    RC_ASSERT(shown.substr(at + 2, end - at - 2).find_first_not_of("0123456789;:<=>?!\"#$%&'()*+,-./ ") ==
-              std::string::npos);
+    RC_ASSERT(
+        shown.substr(at + 2, end - at - 2).find_first_not_of("0123456789;:<=>?!\"#$%&'()*+,-./ ") ==
+        std::string::npos);
     at = end;
   }
 }

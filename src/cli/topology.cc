@@ -39,13 +39,20 @@ std::string titleOf(const model::Node& node) {
 
 std::string linkText(const model::Link& link) {
   switch (link.kind) {
-    case model::LinkKind::kSelf: return "X";
-    case model::LinkKind::kNvLink: return fmt::format("NV{}", link.nvLinks);
-    case model::LinkKind::kPix: return "PIX";
-    case model::LinkKind::kPxb: return "PXB";
-    case model::LinkKind::kPhb: return "PHB";
-    case model::LinkKind::kNode: return "NODE";
-    case model::LinkKind::kSys: break;
+    case model::LinkKind::kSelf:
+      return "X";
+    case model::LinkKind::kNvLink:
+      return fmt::format("NV{}", link.nvLinks);
+    case model::LinkKind::kPix:
+      return "PIX";
+    case model::LinkKind::kPxb:
+      return "PXB";
+    case model::LinkKind::kPhb:
+      return "PHB";
+    case model::LinkKind::kNode:
+      return "NODE";
+    case model::LinkKind::kSys:
+      break;
   }
   return "SYS";
 }
@@ -59,7 +66,8 @@ std::string topologyText(const model::Node& node) {
   std::size_t width = narrow ? 2 : 5;
   for (const auto& link : node.links) width = std::max(width, linkText(link).size());
   std::size_t cpuWidth = 4;
-  for (const auto& gpu : node.gpus) cpuWidth = std::max(cpuWidth, cpusOf(node, gpu.numaNode).size());
+  for (const auto& gpu : node.gpus)
+    cpuWidth = std::max(cpuWidth, cpusOf(node, gpu.numaNode).size());
   text += "\n      ";
   for (std::size_t i = 0; i < count; ++i) {
     text += " " + padded(narrow ? fmt::format("{:>2}", i) : fmt::format("GPU{}", i), width);

@@ -28,8 +28,8 @@ struct Unit {
   std::string_view name;
   Duration length;
 };
-constexpr Unit kUnits[] = {{"ms", milliseconds(1)}, {"s", seconds(1)},    {"m", minutes(1)},
-                           {"h", hours(1)},         {"d", hours(24)},     {"w", hours(24 * 7)}};
+constexpr Unit kUnits[] = {{"ms", milliseconds(1)}, {"s", seconds(1)}, {"m", minutes(1)},
+                           {"h", hours(1)},         {"d", hours(24)},  {"w", hours(24 * 7)}};
 constexpr Duration kLongest = hours(24 * 3660);
 
 const Unit* takeUnit(std::string_view& text) {
@@ -77,7 +77,8 @@ bool takeMoment(std::string_view text, Moment& m) {
   }
   if (text.empty()) return true;
   if (!takeChar(text, 'T') && !takeChar(text, ' ')) return false;
-  if (!takeNumber(text, m.hour) || !takeChar(text, ':') || !takeNumber(text, m.minute)) return false;
+  if (!takeNumber(text, m.hour) || !takeChar(text, ':') || !takeNumber(text, m.minute))
+    return false;
   if (takeChar(text, ':') && !takeNumber(text, m.second)) return false;
   if (takeChar(text, '.') && !takeFraction(text, m.micros)) return false;
   takeChar(text, 'Z');
@@ -91,17 +92,24 @@ std::string jobTitle(const model::JobView& job) {
                           : fmt::format("job {} ({})", job.id.value, job.name);
 }
 
-std::string stateName(model::JobState state) { return std::string(codec::enumName(state)); }
+std::string stateName(model::JobState state) {
+  return std::string(codec::enumName(state));
+}
 
 Tint tintOf(model::JobState state) {
   switch (state) {
-    case model::JobState::kQueued: return Tint::kYellow;
+    case model::JobState::kQueued:
+      return Tint::kYellow;
     case model::JobState::kStarting:
-    case model::JobState::kStopping: return Tint::kCyan;
+    case model::JobState::kStopping:
+      return Tint::kCyan;
     case model::JobState::kRunning:
-    case model::JobState::kSucceeded: return Tint::kGreen;
-    case model::JobState::kFailed: return Tint::kRed;
-    case model::JobState::kCancelled: return Tint::kDim;
+    case model::JobState::kSucceeded:
+      return Tint::kGreen;
+    case model::JobState::kFailed:
+      return Tint::kRed;
+    case model::JobState::kCancelled:
+      return Tint::kDim;
   }
   return Tint::kNone;
 }
@@ -136,7 +144,9 @@ std::string timeText(Timestamp time) {
   return time.micros == 0 ? "-" : formatTimestamp(time) + " UTC";
 }
 
-std::string spanText(Duration span) { return span.value == 0 ? "-" : formatDuration(span); }
+std::string spanText(Duration span) {
+  return span.value == 0 ? "-" : formatDuration(span);
+}
 
 std::string gpuTimeText(std::uint64_t gpuMilliseconds) {
   return fmt::format("{}.{} GPU-seconds", gpuMilliseconds / 1000, gpuMilliseconds % 1000 / 100);

@@ -28,7 +28,8 @@ TEST(Wording, Spans) {
   EXPECT_EQ(parseSpan("500ms"), milliseconds(500));
   EXPECT_EQ(parseSpan("15"), seconds(15));
   EXPECT_EQ(parseSpan("0"), seconds(0));
-  for (const auto* wrong : {"", "s", "5x", "-1s", "1.5h", "1h30", "99999999999999999999s", "9999999d", " 1s"}) {
+  for (const auto* wrong :
+       {"", "s", "5x", "-1s", "1.5h", "1h30", "99999999999999999999s", "9999999d", " 1s"}) {
     EXPECT_FALSE(parseSpan(wrong)) << wrong;
   }
 }
@@ -40,7 +41,8 @@ TEST(Wording, Moments) {
   EXPECT_EQ(parseMoment("2026-11-30T12:43", kNow), Timestamp{1'796'042'580'000'000});
   EXPECT_EQ(parseMoment("1970-01-01", kNow), Timestamp{0});
   EXPECT_EQ(parseMoment("@1700000000", kNow), Timestamp{1'700'000'000'000'000});
-  for (const auto* wrong : {"", "yesterday", "2026-13-01", "2026-02-30", "2026-11-30T25:00", "2026-11-30T12:43:09Zx", "@"}) {
+  for (const auto* wrong : {"", "yesterday", "2026-13-01", "2026-02-30", "2026-11-30T25:00",
+                            "2026-11-30T12:43:09Zx", "@"}) {
     EXPECT_FALSE(parseMoment(wrong, kNow)) << wrong;
   }
 }
@@ -163,7 +165,10 @@ TEST(Luggage, TheDirectoryUnlessFilesSayOtherwise) {
 }
 
 TEST(Luggage, OddTextsComeToAnEnd) {
-  for (const auto* text : {",", "a: 1\n,", "]", "}", "---\n---\n,\n---", "?", "- ", "%YAML 1.2\n---\na: 1", "\xef\xbb\xbf" "a: 1"}) {
+  for (const auto* text :
+       {",", "a: 1\n,", "]", "}", "---\n---\n,\n---", "?", "- ", "%YAML 1.2\n---\na: 1",
+        "\xef\xbb\xbf"
+        "a: 1"}) {
     static_cast<void>(luggageOf(text));
   }
   static_cast<void>(luggageOf(std::string(100'000, '[')));
@@ -172,7 +177,8 @@ TEST(Luggage, OddTextsComeToAnEnd) {
 
 RC_GTEST_PROP(Luggage, AnyTextIsRead, ()) {
   const auto pieces = *rc::gen::container<std::vector<std::string>>(rc::gen::element<std::string>(
-      "files", ": ", ":", "\n", "- ", "  ", "[", "]", "{", "}", ",", "a", "---", "&x ", "*x", "|", ">", "'", "\"", "#", "!", "? ", "%", "\t", "image", "tasks"));
+      "files", ": ", ":", "\n", "- ", "  ", "[", "]", "{", "}", ",", "a", "---", "&x ", "*x", "|",
+      ">", "'", "\"", "#", "!", "? ", "%", "\t", "image", "tasks"));
   std::string text;
   for (const auto& piece : pieces) text += piece;
   static_cast<void>(luggageOf(text));
@@ -194,8 +200,10 @@ model::Node twoPairs() {
   for (int a = 0; a < 4; ++a) {
     for (int b = 0; b < 4; ++b) {
       model::Link link;
-      if (a == b) link.kind = model::LinkKind::kSelf;
-      else if (a / 2 == b / 2) link = {model::LinkKind::kNvLink, 12};
+      if (a == b)
+        link.kind = model::LinkKind::kSelf;
+      else if (a / 2 == b / 2)
+        link = {model::LinkKind::kNvLink, 12};
       node.links.push_back(link);
     }
   }
@@ -235,7 +243,9 @@ TEST(Redacted, SecretsGoAndTheRestStays) {
   EXPECT_EQ(redacted("the token was wrong"), "the token was wrong");
 }
 
-RC_GTEST_PROP(Redacted, AnyTextIsTaken, (const std::string& text)) { static_cast<void>(redacted(text)); }
+RC_GTEST_PROP(Redacted, AnyTextIsTaken, (const std::string& text)) {
+  static_cast<void>(redacted(text));
+}
 
 }  // namespace
 }  // namespace bole::cli

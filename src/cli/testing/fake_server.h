@@ -1,5 +1,5 @@
-// A small HTTP server on a Unix socket, or on loopback TCP, that answers as the test says. One thread a connection; every
-// answer closes it.
+// A small HTTP server on a Unix socket, or on loopback TCP, that answers as the test says. One
+// thread a connection; every answer closes it.
 #pragma once
 
 #include <arpa/inet.h>
@@ -21,7 +21,7 @@ namespace bole::cli::testing {
 
 struct FakeRequest {
   std::string method;
-  std::string target;  // with its query
+  std::string target;                          // with its query
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
 
@@ -32,7 +32,8 @@ struct FakeReply {
   int status = 200;
   std::string body{};
   std::string type = "application/json";
-  // Where set: an answer without a length, which goes on until this returns. `write` is false when the reader is gone.
+  // Where set: an answer without a length, which goes on until this returns. `write` is false when
+  // the reader is gone.
   std::function<void(const std::function<bool(const std::string&)>& write)> stream{};
   bool drop = false;  // close without an answer
 };
@@ -134,7 +135,8 @@ class FakeServer {
       reply.stream([fd](const std::string& text) { return writeAll(fd, text); });
       return;
     }
-    head += "Content-Type: " + reply.type + "\r\nContent-Length: " + std::to_string(reply.body.size()) + "\r\n\r\n";
+    head += "Content-Type: " + reply.type +
+            "\r\nContent-Length: " + std::to_string(reply.body.size()) + "\r\n\r\n";
     writeAll(fd, request.method == "HEAD" ? head : head + reply.body);
   }
 

@@ -1,4 +1,5 @@
-// The command line as a test calls it: arguments in; exit code, output and errors out. Time stands still but for what the test adds.
+// The command line as a test calls it: arguments in; exit code, output and errors out. Time stands
+// still but for what the test adds.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,8 +18,10 @@ class TempDirectory {
  public:
   TempDirectory() {
     std::string name = "/tmp/bole-cli-XXXXXX";
-    if (::mkdtemp(name.data())) path_ = name;
-    else ADD_FAILURE() << "no temporary directory";
+    if (::mkdtemp(name.data()))
+      path_ = name;
+    else
+      ADD_FAILURE() << "no temporary directory";
   }
   ~TempDirectory() { std::filesystem::remove_all(path_); }
   TempDirectory(const TempDirectory&) = delete;
@@ -65,7 +68,8 @@ struct Outcome {
   std::string err;
 };
 
-// Everything lies below one temporary directory: the user's home, the server's, the working directory ("work").
+// Everything lies below one temporary directory: the user's home, the server's, the working
+// directory ("work").
 class Program {
  public:
   Program() {

@@ -151,9 +151,10 @@ TEST_F(RealLives, TheTimeLimitHoldsWithoutAnEngine) {
 }
 
 TEST_F(RealLives, AdoptedWhileItRuns) {
+  ASSERT_EQ(::mkfifo((options.home + "/fifo").c_str(), 0600), 0);
   engineUp();
   engine->start(order(kFirst, "echo ready; read line < fifo; exit 5"));
-  ASSERT_EQ(::mkfifo((options.home + "/fifo").c_str(), 0600), 0);
+  ASSERT_TRUE(running(kFirst));
   waitForLine(kFirst, "ready");
   engineDownAtOnce();
   engineUp();
@@ -176,7 +177,7 @@ TEST_F(RealLives, KilledSupervisorsTakeTheirRanksWithThem) {
   while (!supervise::readRankStatus(directory(kFirst), 2).value_or(std::nullopt)) ::usleep(2000);
   killSupervisor(kFirst);
   const auto end = finished(kFirst);
-  EXPECT_EQ(supervise::descendantsOf(::getpid()).size(), 0U);  // none is left when it is told
+  EXPECT_EQ(rankProcesses(), std::vector<std::string>());  // none is left when it is told
   EXPECT_EQ(end.outcome, AttemptOutcome::kSupervisorLost);
   const std::vector<model::RankExit> exits = {{0, false, 0}, {1, false, 0}, {2, true, 0}};
   EXPECT_EQ(end.ranks, exits);
@@ -192,7 +193,7 @@ TEST_F(RealLives, KilledSupervisorWhileNoOneLooked) {
   engineUp();
   engine->adopt(order(kFirst, kStubborn, 2));
   EXPECT_EQ(finished(kFirst).outcome, AttemptOutcome::kSupervisorLost);
-  EXPECT_EQ(supervise::descendantsOf(::getpid()).size(), 0U);
+  EXPECT_EQ(rankProcesses(), std::vector<std::string>());
   expectNoProcess();
 }
 
@@ -236,7 +237,7 @@ TEST_F(RealLives, InASandboxOfItsOwn) {
   EXPECT_TRUE(has("mine"));
   EXPECT_TRUE(has(options.home + "/work/" + std::to_string(100 + kFirst.value)));
   EXPECT_TRUE(has(std::to_string(::geteuid() == 0 ? options.baseUid + 2 : ::geteuid())));
-  EXPECT_EQ(supervise::descendantsOf(::getpid()).size(), 0U);
+  EXPECT_EQ(rankProcesses(), std::vector<std::string>());
   expectNoProcess();
 }
 
@@ -275,7 +276,7 @@ TEST_P(RandomRealLives, EndWell) {
     const auto runs = readText(options.home + "/ran-" + std::to_string(one.attempt.value)).size();
     EXPECT_LE(runs, 1U);
   }
-  EXPECT_EQ(supervise::descendantsOf(::getpid()).size(), 0U);
+  EXPECT_EQ(rankProcesses(), std::vector<std::string>());
   expectNoProcess();
 }
 

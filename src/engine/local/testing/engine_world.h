@@ -177,6 +177,20 @@ class EngineWorld : public ::testing::Test {
     ::kill(found.claim.process.pid, SIGKILL);
   }
 
+  // What runs now for the attempts: all but the supervisors themselves, which go a moment after
+  // they have told of the end.
+  [[nodiscard]] std::vector<std::string> rankProcesses() const {
+    std::vector<std::string> found;
+    for (const auto& process : supervise::descendantsOf(::getpid())) {
+      const auto proc = "/proc/" + std::to_string(process.pid);
+      std::error_code gone;
+      const auto program = std::filesystem::read_symlink(proc + "/exe", gone).string();
+      if (gone || program == options.programs + "/bole-supervise") continue;
+      found.push_back(std::to_string(process.pid) + " " + program);
+    }
+    return found;
+  }
+
   // Waits until no child is left: whatever was started has ended by itself.
   void expectNoProcess() {
     engineDown();

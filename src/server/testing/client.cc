@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <grp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -312,6 +313,11 @@ bool Client::closed() {
   if (got > 0) in_ += byte;
   if (got < 0 && errno != ECONNRESET) broken("the server does not close");
   return got <= 0;
+}
+
+void Client::awaitHangup() {
+  pollfd waiting{fd_, POLLRDHUP, 0};
+  if (poll(&waiting, 1, kPatience * 1000) != 1) broken("the server does not close");
 }
 
 void Client::finishSending() {

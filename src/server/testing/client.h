@@ -72,13 +72,15 @@ class Client {
   Event nextEvent();                         // comments are passed over
   Event nextEvent(const std::string& name);  // others are passed over
   std::string nextBytes();                   // of a stream, comments too: whatever comes next
-  std::string everything();                  // until the server closes
+  std::string nextLine() { return line(); }
+  std::string everything();          // until the server closes
   [[nodiscard]] bool streamEnded();  // waits for the end of the stream; false: an event came
 
   void send(std::string_view bytes);
   [[nodiscard]] bool trySend(std::string_view bytes);  // false: the server took no more
   Response read(const std::string& method = "GET", const std::string& target = {});
   [[nodiscard]] bool closed();  // waits until the server has closed; false: bytes came
+  void awaitHangup();           // until the server has closed; what it sent is left unread
   void finishSending();         // half-close
   [[nodiscard]] int fd() const { return fd_; }
 

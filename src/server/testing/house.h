@@ -57,6 +57,9 @@ class House final : public Commands {
   Server& server() { return *server_; }
   Contract& contract() { return contract_; }
 
+  // Returns when the server has seen all that clients have sent so far: before the clock moves.
+  void settle() { static_cast<void>(client().get("/v1/version")); }
+
   [[nodiscard]] Client client();             // over the Unix socket, as root
   [[nodiscard]] Client clientOf(uid_t uid);  // over the Unix socket, as he; needs root
   [[nodiscard]] Client tcpClient();          // with the token

@@ -132,12 +132,24 @@ class Follower {
     screen_.bar("");
     screen_.flush();
     if (watches()) {
+      takeLastLines();
       if (context_.json())
         context_.printJson(end_);
       else
         context_.printError("\n" + summaryText(*detail_, context_.errorStyle()));
     }
     return detail_->exitCode >= 0 ? detail_->exitCode : kExitInternal;
+  }
+
+  // The stream's end leaves out the last lines of the rank that failed; what it says otherwise
+  // stands.
+  void takeLastLines() {
+    auto body = context_.get(jobPath(std::to_string(job_.id.value)));
+    if (!body) return;
+    auto detail = decode<model::JobDetail>(*body);
+    if (!detail || !model::isTerminal(detail->summary.state)) return;
+    detail_ = std::move(*detail);
+    end_ = std::move(*body);
   }
 
   int left() {

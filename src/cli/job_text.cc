@@ -249,7 +249,10 @@ std::string summaryText(const model::JobDetail& detail, const TableStyle& style)
   const auto& job = detail.summary;
   Facts facts;
   facts.add("Job", fmt::format("{} ({})", job.id.value, job.name));
-  addState(facts, job);
+  facts.add("State", stateName(job.state), tintOf(job.state));
+  if (job.state != model::JobState::kSucceeded && !job.reason.empty()) {
+    facts.add("Reason", job.reason);
+  }
   facts.add("Duration", spanText(job.running));
   facts.add("GPU-time", gpuTime(detail));
   addPaths(facts, detail);

@@ -144,13 +144,21 @@ RunSpec makeRunSpec(const RunArgs& args, const std::string& directory) {
   return lines.take();
 }
 
-std::string placeOf(const RunSpec& spec, const std::string& where) {
+Error errorOfFlag(const RunSpec& spec, Error error) {
   const std::string prefix = std::string(kRunSpecName) + ":";
-  if (!where.starts_with(prefix)) return where;
+  if (!error.where.starts_with(prefix)) return error;
   std::size_t line = 0;
-  const auto* begin = where.data() + prefix.size();
-  if (std::from_chars(begin, where.data() + where.size(), line).ec != std::errc()) return where;
-  return line >= 1 && line <= spec.flags.size() ? spec.flags[line - 1] : where;
+  const auto* begin = error.where.data() + prefix.size();
+  const auto* end = error.where.data() + error.where.size();
+  if (std::from_chars(begin, end, line).ec != std::errc()) return error;
+  if (line < 1 || line > spec.flags.size()) return error;
+  error.where = spec.flags[line - 1];
+  // The field's name means nothing to who gave a flag.
+  const auto field = error.what.find_first_not_of("abcdefghijklmnopqrstuvwxyz_[]0123456789.");
+  if (field != std::string::npos && field > 0 && error.what.substr(field, 2) == ": ") {
+    error.what.erase(0, field + 2);
+  }
+  return error;
 }
 
 }  // namespace bole::cli

@@ -19,8 +19,8 @@ struct RunSpec {
 // `directory`: absolute, where the command was given.
 [[nodiscard]] RunSpec makeRunSpec(const RunArgs& args, const std::string& directory);
 
-// Of "run:4:7" the flag that made line 4; any other place stays as it is.
-[[nodiscard]] std::string placeOf(const RunSpec& spec, const std::string& where);
+// An error at "run:4:7" becomes one of the flag that made line 4; any other stays as it is.
+[[nodiscard]] Error errorOfFlag(const RunSpec& spec, Error error);
 
 // A job's name after its command: "train" of `python3 src/train.py`.
 [[nodiscard]] std::string nameAfter(const std::vector<std::string>& command);

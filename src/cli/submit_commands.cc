@@ -92,11 +92,7 @@ int runCommand(Context& context, const RunArgs& args) {
   rules.dryRun = args.dryRun;
   rules.upload = !args.noUpload;
   const auto outcome = submitSpec(context, spec, rules);
-  if (!outcome) {
-    auto error = outcome.error();
-    error.where = placeOf(made, error.where);
-    return context.report(error);
-  }
+  if (!outcome) return context.report(errorOfFlag(made, outcome.error()));
   if (args.dryRun || args.detach) return sayTaken(context, *outcome, args.dryRun);
   return followAll(context, *outcome);
 }

@@ -82,6 +82,11 @@ bool isControl(const Character& character) {
   return character.code < 0x20 || (character.code >= 0x7F && character.code <= 0x9F);
 }
 
+// Neither a control character nor anything beyond ASCII: most of what is shown.
+bool isPlain(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
+}
+
 // Embeddings, overrides, isolates and marks: they make text read otherwise than it is written.
 bool changesDirection(std::uint32_t code) {
   return (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069) ||
@@ -139,6 +144,7 @@ std::string_view lastOverwrite(std::string_view text) {
 }  // namespace
 
 std::size_t displayWidth(std::string_view text) {
+  if (isPlain(text)) return text.size();
   std::size_t width = 0;
   for (std::size_t at = 0; at < text.size();) {
     const auto character = characterAt(text, at);
@@ -163,6 +169,7 @@ std::string truncated(std::string_view text, std::size_t columns) {
 }
 
 std::string neutralised(std::string_view text) {
+  if (isPlain(text)) return std::string(text);
   std::string out;
   out.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {

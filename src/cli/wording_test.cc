@@ -100,10 +100,14 @@ TEST(RunSpec, FlagsBecomeFields) {
             "mounts:\n"
             "  - \"/data:/data:ro\"\n"
             "working_dir: \"src\"\n");
-  EXPECT_EQ(placeOf(spec, "run:4:7"), "--gpus");
-  EXPECT_EQ(placeOf(spec, "run:12:5"), "--env");
-  EXPECT_EQ(placeOf(spec, "run:99:1"), "run:99:1");
-  EXPECT_EQ(placeOf(spec, "upload"), "upload");
+  const auto placed = [&](const char* where) {
+    return errorOfFlag(spec, makeError(ErrorCode::kInvalid, "gpus: no such kind").at(where))
+        .message();
+  };
+  EXPECT_EQ(placed("run:4:7"), "--gpus: no such kind");
+  EXPECT_EQ(placed("run:12:5"), "--env: no such kind");
+  EXPECT_EQ(placed("run:99:1"), "run:99:1: gpus: no such kind");
+  EXPECT_EQ(placed("upload"), "upload: gpus: no such kind");
 }
 
 TEST(RunSpec, NodesAreRanksWhereNothingElseIsSaid) {

@@ -224,6 +224,17 @@ void House::release() {
   wake_.notify_all();
 }
 
+void House::awaitUploads(std::size_t count) {
+  const auto parts = [this] {
+    std::size_t found = 0;
+    for (const auto& file : std::filesystem::directory_iterator(options.uploadsDirectory)) {
+      found += file.path().filename().string().starts_with(".part-") ? 1 : 0;
+    }
+    return found;
+  };
+  while (parts() != count) std::this_thread::yield();
+}
+
 std::size_t House::waiting() {
   const std::lock_guard lock(mutex_);
   return work_.size();

@@ -58,6 +58,7 @@ class House final : public Commands {
   Contract& contract() { return contract_; }
 
   // Returns when the server has seen all that clients have sent so far: before the clock moves.
+  void awaitUploads(std::size_t count);  // until so many have begun and not ended
   void settle() { static_cast<void>(client().get("/v1/version")); }
 
   [[nodiscard]] Client client();             // over the Unix socket, as root

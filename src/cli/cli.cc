@@ -30,11 +30,11 @@ int exitCodeOf(ErrorCode code) {
       return kExitNotFound;
     case ErrorCode::kConflict:
     case ErrorCode::kRefused:
-    case ErrorCode::kUnsupported:
       return kExitRefused;
     case ErrorCode::kPermission:
       return kExitPermission;
     case ErrorCode::kUnavailable:
+    case ErrorCode::kUnsupported:
       return kExitUnavailable;
     case ErrorCode::kCorrupt:
     case ErrorCode::kInternal:

@@ -6,7 +6,7 @@
 // ledger) comes in through LocalCommands. It throws nothing and keeps nothing.
 //
 // Exit codes (docs/cli.md): 0 done; 2 wrong usage or input; 3 not found; 4 refused, now or ever; 5
-// not permitted; 6 no server, or it cannot now; 70 a fault of Bole's own; 130 Ctrl-C; 141 nobody
+// not permitted; 6 no server, or it cannot; 70 a fault of Bole's own; 130 Ctrl-C; 141 nobody
 // reads the output any more. `run`, `attach` and `logs -f` exit with the job's own code once it has
 // ended.
 #pragma once

@@ -117,7 +117,7 @@ TEST_F(Cli, ExitCodesFollowTheError) {
       {409, ErrorCode::kConflict, kExitRefused},
       {422, ErrorCode::kRefused, kExitRefused},
       {503, ErrorCode::kUnavailable, kExitUnavailable},
-      {501, ErrorCode::kUnsupported, kExitRefused},
+      {501, ErrorCode::kUnsupported, kExitUnavailable},
       {500, ErrorCode::kInternal, kExitInternal},
       {500, ErrorCode::kCorrupt, kExitInternal}};
   for (const auto& [status, code, exit] : cases) {
@@ -438,7 +438,7 @@ TEST_F(Cli, LocalCommandsGetWholePaths) {
   EXPECT_EQ(program_.run({"fsck", "--full", "--json"}).code, 0);
   EXPECT_TRUE(fsck.full && fsck.json);
   EXPECT_EQ(fsck.home, program_.home());
-  EXPECT_EQ(program_.run({"restore", "/s"}).code, kExitRefused);
+  EXPECT_EQ(program_.run({"restore", "/s"}).code, kExitUnavailable);
 }
 
 TEST_F(Cli, DownWaitsForTheEnd) {

@@ -267,15 +267,15 @@ class CommandLine {
     fsck.app->add_flag("--full", fsck_.full, "From the first record on");
 
     auto& backup = add(kServer, "backup", "Copy the ledger, also while the server runs",
-                       "bole backup /mnt/backup/bole-monday", backup_);
-    argument(backup, "DESTINATION", backup_.destination, "A directory that is not there yet",
-             ValueKind::kDirectory)
+                       "bole backup /mnt/backup/monday.db", backup_);
+    argument(backup, "DESTINATION", backup_.destination, "A file that is not there yet",
+             ValueKind::kFile)
         ->required();
     backup.app->add_flag("--with-key", backup_.withKey, "The signing key too: keep it secret");
 
     auto& restore = add(kServer, "restore", "Make a home of a backup",
-                        "bole restore /mnt/backup/bole-monday --home /srv/bole", restore_);
-    argument(restore, "SOURCE", restore_.source, "What 'bole backup' made", ValueKind::kDirectory)
+                        "bole restore /mnt/backup/monday.db --home /srv/bole", restore_);
+    argument(restore, "SOURCE", restore_.source, "What 'bole backup' made", ValueKind::kFile)
         ->required();
   }
 

@@ -14,7 +14,14 @@ std::string titleOf(const model::Submitted& job) {
   return neutralised(fmt::format("job {} ({})", job.id.value, job.name));
 }
 
+Result<void> checkHere(Context& context) {
+  if (!context.environment().workingDirectory.empty()) return {};
+  return fail(makeError(ErrorCode::kInvalid, "the current directory is gone")
+                  .withHint("go to one that is there, and try again"));
+}
+
 Result<SpecFile> specOf(Context& context, const SubmitArgs& args) {
+  BOLE_TRY(checkHere(context));
   if (args.source != "-") {
     const auto shown = args.source.empty() ? std::string(".") : args.source;
     return readSpecFile(context.absolute(shown), shown);
@@ -81,6 +88,7 @@ int runCommand(Context& context, const SubmitArgs& args) {
 }
 
 int runCommand(Context& context, const RunArgs& args) {
+  if (const auto here = checkHere(context); !here) return context.report(here.error());
   warnOfNodes(context, args);
   SpecFile spec;
   spec.directory = context.environment().workingDirectory;

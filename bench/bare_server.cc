@@ -1,4 +1,5 @@
-// The least that a JSON server on Beast can do: parses the body, answers with a number, keeps nothing. An upper bound.
+// The least that a JSON server on Beast can do: parses the body, answers with a number, keeps
+// nothing. An upper bound.
 //
 //   bare_server SOCKET
 #include <boost/asio.hpp>
@@ -18,9 +19,10 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void read() {
     request_ = {};
-    http::async_read(socket_, buffer_, request_, [self = shared_from_this()](beast::error_code error, std::size_t) {
-      if (!error) self->answer();
-    });
+    http::async_read(socket_, buffer_, request_,
+                     [self = shared_from_this()](beast::error_code error, std::size_t) {
+                       if (!error) self->answer();
+                     });
   }
 
  private:
@@ -32,9 +34,10 @@ class Session : public std::enable_shared_from_this<Session> {
     response_.body() = nlohmann::json{{"jobs", {{{"id", ++number}, {"name", "bench"}}}}}.dump();
     response_.keep_alive(true);
     response_.prepare_payload();
-    http::async_write(socket_, response_, [self = shared_from_this()](beast::error_code error, std::size_t) {
-      if (!error) self->read();
-    });
+    http::async_write(socket_, response_,
+                      [self = shared_from_this()](beast::error_code error, std::size_t) {
+                        if (!error) self->read();
+                      });
   }
 
   Socket socket_;
@@ -46,7 +49,8 @@ class Session : public std::enable_shared_from_this<Session> {
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   asio::io_context context(1);
-  asio::local::stream_protocol::acceptor acceptor(context, asio::local::stream_protocol::endpoint(argv[1]));
+  asio::local::stream_protocol::acceptor acceptor(context,
+                                                  asio::local::stream_protocol::endpoint(argv[1]));
   std::function<void()> accept = [&] {
     acceptor.async_accept([&](beast::error_code error, Socket socket) {
       if (!error) std::make_shared<Session>(std::move(socket))->read();

@@ -1,8 +1,11 @@
-// A load of HTTP requests over a Unix socket: `clients` connections, each with one request in flight.
+// A load of HTTP requests over a Unix socket: `clients` connections, each with one request in
+// flight.
 //
-//   http_load SOCKET CLIENTS REQUESTS BODY-FILE     POST /v1/jobs; "@N@" in the body becomes a number of its own
+//   http_load SOCKET CLIENTS REQUESTS BODY-FILE     POST /v1/jobs; "@N@" in the body becomes a
+//   number of its own
 //
-// Prints one JSON line: {"requests":..,"errors":..,"seconds":..,"per_second":..,"p50_us":..,"p99_us":..}
+// Prints one JSON line:
+// {"requests":..,"errors":..,"seconds":..,"per_second":..,"p50_us":..,"p99_us":..}
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/epoll.h>
@@ -54,7 +57,10 @@ std::size_t answerLength(const std::string& text) {
 class Load {
  public:
   Load(const char* path, std::size_t clients, std::uint64_t requests, std::string body)
-      : requests_(requests), body_(std::move(body)), connections_(clients), epoll_(epoll_create1(0)) {
+      : requests_(requests),
+        body_(std::move(body)),
+        connections_(clients),
+        epoll_(epoll_create1(0)) {
     for (std::size_t i = 0; i < clients; ++i) {
       connections_[i].socket = connectTo(path);
       epoll_event event{};
@@ -86,7 +92,8 @@ class Load {
     }
     const auto text = fmt::format(
         "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        "Content-Length: {}\r\n\r\n{}", body.size(), body);
+        "Content-Length: {}\r\n\r\n{}",
+        body.size(), body);
     connection.sent = Clock::now();
     if (write(connection.socket, text.data(), text.size()) < 0) std::perror("write");
   }
@@ -105,7 +112,8 @@ class Load {
       }
       connection.in.erase(0, length);
       ++done_;
-      micros_.push_back(std::chrono::duration<double, std::micro>(Clock::now() - connection.sent).count());
+      micros_.push_back(
+          std::chrono::duration<double, std::micro>(Clock::now() - connection.sent).count());
       send(connection);
     }
   }
@@ -113,10 +121,14 @@ class Load {
   void report(double seconds) {
     std::sort(micros_.begin(), micros_.end());
     const auto at = [&](double part) {
-      return micros_.empty() ? 0.0 : micros_[static_cast<std::size_t>(part * static_cast<double>(micros_.size() - 1))];
+      return micros_.empty() ? 0.0
+                             : micros_[static_cast<std::size_t>(
+                                   part * static_cast<double>(micros_.size() - 1))];
     };
-    fmt::print("{{\"requests\":{},\"errors\":{},\"seconds\":{:.3f},\"per_second\":{:.0f},\"p50_us\":{:.0f},\"p99_us\":{:.0f}}}\n",
-               done_, errors_, seconds, static_cast<double>(done_) / seconds, at(0.5), at(0.99));
+    fmt::print(
+        "{{\"requests\":{},\"errors\":{},\"seconds\":{:.3f},\"per_second\":{:.0f},\"p50_us\":{:.0f}"
+        ",\"p99_us\":{:.0f}}}\n",
+        done_, errors_, seconds, static_cast<double>(done_) / seconds, at(0.5), at(0.99));
   }
 
   std::uint64_t requests_;
@@ -139,5 +151,6 @@ int main(int argc, char** argv) {
   std::ifstream file(argv[4]);
   std::stringstream body;
   body << file.rdbuf();
-  Load(argv[1], std::strtoul(argv[2], nullptr, 10), std::strtoull(argv[3], nullptr, 10), body.str()).run();
+  Load(argv[1], std::strtoul(argv[2], nullptr, 10), std::strtoull(argv[3], nullptr, 10), body.str())
+      .run();
 }

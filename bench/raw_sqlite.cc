@@ -1,4 +1,5 @@
-// What SQLite itself does with the same bytes: group commits into a WAL with synchronous=FULL, no chain, no checks.
+// What SQLite itself does with the same bytes: group commits into a WAL with synchronous=FULL, no
+// chain, no checks.
 //
 //   raw_sqlite DIRECTORY EVENTS GROUP BODY-BYTES SIDE-BYTES
 //
@@ -33,16 +34,21 @@ int main(int argc, char** argv) {
   const std::string hash(32, 'h');
   sqlite3* db = nullptr;
   must(sqlite3_open((std::string(argv[1]) + "/raw.db").c_str(), &db), db);
-  must(sqlite3_exec(db,
-                    "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
-                    "CREATE TABLE events(sequence INTEGER PRIMARY KEY, time INTEGER, kind TEXT, version INTEGER,"
-                    " actor INTEGER, project INTEGER, request_id TEXT, source TEXT, body TEXT, hash BLOB);"
-                    "CREATE TABLE side(id INTEGER PRIMARY KEY, salt BLOB, value TEXT);",
-                    nullptr, nullptr, nullptr),
+  must(sqlite3_exec(
+           db,
+           "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
+           "CREATE TABLE events(sequence INTEGER PRIMARY KEY, time INTEGER, kind TEXT, version "
+           "INTEGER,"
+           " actor INTEGER, project INTEGER, request_id TEXT, source TEXT, body TEXT, hash BLOB);"
+           "CREATE TABLE side(id INTEGER PRIMARY KEY, salt BLOB, value TEXT);",
+           nullptr, nullptr, nullptr),
        db);
   sqlite3_stmt* event = nullptr;
   sqlite3_stmt* value = nullptr;
-  must(sqlite3_prepare_v2(db, "INSERT INTO events VALUES(?,?,'job.submitted',1,1,1,'request-12345','api',?,?)", -1, &event, nullptr), db);
+  must(sqlite3_prepare_v2(
+           db, "INSERT INTO events VALUES(?,?,'job.submitted',1,1,1,'request-12345','api',?,?)", -1,
+           &event, nullptr),
+       db);
   must(sqlite3_prepare_v2(db, "INSERT INTO side VALUES(?,?,?)", -1, &value, nullptr), db);
   const auto begin = std::chrono::steady_clock::now();
   for (long i = 0; i < events;) {
@@ -62,8 +68,10 @@ int main(int argc, char** argv) {
     }
     must(sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr), db);
   }
-  const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  fmt::print("{{\"events\":{},\"seconds\":{:.3f},\"per_second\":{:.0f}}}\n", events, seconds, static_cast<double>(events) / seconds);
+  const auto seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  fmt::print("{{\"events\":{},\"seconds\":{:.3f},\"per_second\":{:.0f}}}\n", events, seconds,
+             static_cast<double>(events) / seconds);
   sqlite3_finalize(event);
   sqlite3_finalize(value);
   sqlite3_close(db);

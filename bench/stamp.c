@@ -1,11 +1,12 @@
-/* Writes the time at which it runs, in nanoseconds since 1970, to the file given, and ends: what every runtime starts in the
-   measurement of start-up. Static, so that it runs in an empty image. */
+/* Writes the time at which it runs, in nanoseconds since 1970, to the file given, and ends: what
+   every runtime starts in the measurement of start-up. Static, so that it runs in an empty image.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   struct timespec now;
   char text[64];
   int file, size;

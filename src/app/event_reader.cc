@@ -9,38 +9,58 @@ namespace {
 
 const char* nameOf(model::AttemptOutcome outcome) {
   switch (outcome) {
-    case model::AttemptOutcome::kCompleted: return "completed";
-    case model::AttemptOutcome::kFailed: return "failed";
-    case model::AttemptOutcome::kStopped: return "stopped";
-    case model::AttemptOutcome::kTimeLimit: return "reached its time limit";
-    case model::AttemptOutcome::kLaunchFailed: return "could not be started";
-    case model::AttemptOutcome::kRankLost: return "lost a rank";
-    case model::AttemptOutcome::kSupervisorLost: return "lost its supervisor";
+    case model::AttemptOutcome::kCompleted:
+      return "completed";
+    case model::AttemptOutcome::kFailed:
+      return "failed";
+    case model::AttemptOutcome::kStopped:
+      return "stopped";
+    case model::AttemptOutcome::kTimeLimit:
+      return "reached its time limit";
+    case model::AttemptOutcome::kLaunchFailed:
+      return "could not be started";
+    case model::AttemptOutcome::kRankLost:
+      return "lost a rank";
+    case model::AttemptOutcome::kSupervisorLost:
+      return "lost its supervisor";
   }
   return "";
 }
 
 const char* nameOf(model::StopReason reason) {
   switch (reason) {
-    case model::StopReason::kNone: return "no reason";
-    case model::StopReason::kCancelled: return "cancelled";
-    case model::StopReason::kTimeLimit: return "time limit";
-    case model::StopReason::kPreempted: return "preempted";
-    case model::StopReason::kRankFailed: return "a rank failed";
-    case model::StopReason::kServerDown: return "bole down --stop-jobs";
+    case model::StopReason::kNone:
+      return "no reason";
+    case model::StopReason::kCancelled:
+      return "cancelled";
+    case model::StopReason::kTimeLimit:
+      return "time limit";
+    case model::StopReason::kPreempted:
+      return "preempted";
+    case model::StopReason::kRankFailed:
+      return "a rank failed";
+    case model::StopReason::kServerDown:
+      return "bole down --stop-jobs";
   }
   return "";
 }
 
 const char* nameOf(model::JobState state) {
   switch (state) {
-    case model::JobState::kQueued: return "QUEUED";
-    case model::JobState::kStarting: return "STARTING";
-    case model::JobState::kRunning: return "RUNNING";
-    case model::JobState::kStopping: return "STOPPING";
-    case model::JobState::kSucceeded: return "SUCCEEDED";
-    case model::JobState::kFailed: return "FAILED";
-    case model::JobState::kCancelled: return "CANCELLED";
+    case model::JobState::kQueued:
+      return "QUEUED";
+    case model::JobState::kStarting:
+      return "STARTING";
+    case model::JobState::kRunning:
+      return "RUNNING";
+    case model::JobState::kStopping:
+      return "STOPPING";
+    case model::JobState::kSucceeded:
+      return "SUCCEEDED";
+    case model::JobState::kFailed:
+      return "FAILED";
+    case model::JobState::kCancelled:
+      return "CANCELLED";
   }
   return "";
 }
@@ -109,11 +129,15 @@ std::string nameIn(const CowTable<Id, SideId>& table, Id id, const controller::S
 }
 
 // Ends the reading of a ledger without being an error.
-Error enough() { return makeError(ErrorCode::kConflict, "enough"); }
+Error enough() {
+  return makeError(ErrorCode::kConflict, "enough");
+}
 
 }  // namespace
 
-std::string summaryOf(const model::Event& event) { return std::visit(Summary{}, event); }
+std::string summaryOf(const model::Event& event) {
+  return std::visit(Summary{}, event);
+}
 
 Result<model::EventList> EventReader::read(std::uint64_t from, std::size_t limit) {
   const auto names = names_();

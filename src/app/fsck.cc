@@ -14,7 +14,8 @@ Error at(std::uint64_t sequence, Error error) {
   return error;
 }
 
-// Folds from `state` on; the invariants are looked at after the last event, and with `full` after each hundredth.
+// Folds from `state` on; the invariants are looked at after the last event, and with `full` after
+// each hundredth.
 Result<void> fold(ledger::SqliteLedger& ledger, state::State& state, bool full,
                   const std::optional<ports::StoredSnapshot>& snapshot) {
   const auto visit = [&](const ports::StoredEvent& stored) -> Result<void> {
@@ -31,8 +32,9 @@ Result<void> fold(ledger::SqliteLedger& ledger, state::State& state, bool full,
     }
     if (full && snapshot && sequence == snapshot->sequence &&
         codec::encodeTables(state.tables()) != snapshot->state) {
-      return fail(makeError(ErrorCode::kCorrupt, "the snapshot is not what the events before it fold to")
-                      .at(fmt::format("snapshot at event {}", sequence)));
+      return fail(
+          makeError(ErrorCode::kCorrupt, "the snapshot is not what the events before it fold to")
+              .at(fmt::format("snapshot at event {}", sequence)));
     }
     return {};
   };

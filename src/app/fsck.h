@@ -16,8 +16,8 @@ struct FsckReport {
   std::optional<Error> fault;  // of the chain, the folding or an invariant: the first
 };
 
-// Works beside a running server. `full`: from the first record on, and every snapshot against the folding. An Error:
-// it could not be examined.
+// Works beside a running server. `full`: from the first record on, and every snapshot against the
+// folding. An Error: it could not be examined.
 [[nodiscard]] Result<FsckReport> fsck(const std::string& home, bool full, Rng& rng);
 
 }  // namespace bole::app

@@ -14,7 +14,8 @@ std::string gpusOf(const model::Node& node) {
   for (std::size_t first = 0; first < node.gpus.size();) {
     auto last = first;
     while (last < node.gpus.size() && node.gpus[last].model == node.gpus[first].model) ++last;
-    text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", last - first, node.gpus[first].model);
+    text +=
+        fmt::format("{}{} x {}", text.empty() ? "" : ", ", last - first, node.gpus[first].model);
     first = last;
   }
   return text.empty() ? "no GPUs" : text;
@@ -22,7 +23,8 @@ std::string gpusOf(const model::Node& node) {
 
 }  // namespace
 
-Result<Inventory> takeInventory(const gpu::HostInfo& host, const std::vector<std::string>& emulate) {
+Result<Inventory> takeInventory(const gpu::HostInfo& host,
+                                const std::vector<std::string>& emulate) {
   Inventory out;
   if (!emulate.empty()) {
     std::string all;
@@ -44,9 +46,9 @@ Result<Inventory> takeInventory(const gpu::HostInfo& host, const std::vector<std
   }
   if (probed.error().code == ErrorCode::kNotFound) {
     out.nodes = gpu::defaultEmulation(host);
-    out.notes.push_back(fmt::format(
-        "no NVIDIA driver here: {} are emulated, jobs run on this machine's CPUs",
-        gpusOf(out.nodes.front())));
+    out.notes.push_back(
+        fmt::format("no NVIDIA driver here: {} are emulated, jobs run on this machine's CPUs",
+                    gpusOf(out.nodes.front())));
     return out;
   }
   // A driver that is here and does not work is told, and not papered over with emulation.

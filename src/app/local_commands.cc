@@ -41,7 +41,9 @@ std::string programsDirectory() {
   return fs::exists(installed / "bole-supervise", lost) ? installed.string() : self.string();
 }
 
-std::string stamp(Clock& clock) { return formatTimestamp(clock.wall()) + " UTC "; }
+std::string stamp(Clock& clock) {
+  return formatTimestamp(clock.wall()) + " UTC ";
+}
 
 Result<void> serveHere(const cli::UpOptions& options, Clock& clock, Rng& rng,
                        std::function<void(const Ready&)> ready) {
@@ -66,8 +68,10 @@ Result<void> makeHome(const std::string& home) {
   return {};
 }
 
-// The child's end of a start in the background: it tells the parent how it went through `tell`, then serves on.
-[[noreturn]] void serveInBackground(const cli::UpOptions& options, int tell, Clock& clock, Rng& rng) {
+// The child's end of a start in the background: it tells the parent how it went through `tell`,
+// then serves on.
+[[noreturn]] void serveInBackground(const cli::UpOptions& options, int tell, Clock& clock,
+                                    Rng& rng) {
   setsid();
   const auto log = options.home + "/server.log";
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -94,7 +98,8 @@ Result<void> makeHome(const std::string& home) {
   _exit(0);
 }
 
-int startInBackground(const cli::UpOptions& options, const Console& console, Clock& clock, Rng& rng) {
+int startInBackground(const cli::UpOptions& options, const Console& console, Clock& clock,
+                      Rng& rng) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
     return console.complain(systemError(errno, "cannot make a pipe", ""));
@@ -137,15 +142,16 @@ int waitDown(const cli::DownWait& options, const Console& console) {
   const int fd = static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(options.pid), 0));
   if (fd < 0) return cli::kExitOk;  // gone already
   pollfd wait{fd, POLLIN, 0};
-  const auto patience = options.patience.value < 0 ? -1 : static_cast<int>(options.patience.value / 1000);
+  const auto patience =
+      options.patience.value < 0 ? -1 : static_cast<int>(options.patience.value / 1000);
   const int ended = poll(&wait, 1, patience);
   close(fd);
   if (ended > 0) return cli::kExitOk;
   return console.complain(
       makeError(ErrorCode::kUnavailable, "the server has not ended yet")
           .at(fmt::format("pid {}", options.pid))
-          .withHint("it waits for jobs to stop; `bole down --wait` again, or look at " + options.home +
-                    "/server.log"));
+          .withHint("it waits for jobs to stop; `bole down --wait` again, or look at " +
+                    options.home + "/server.log"));
 }
 
 int runFsck(const cli::FsckOptions& options, const Console& console, Rng& rng) {
@@ -157,8 +163,8 @@ int runFsck(const cli::FsckOptions& options, const Console& console, Rng& rng) {
     if (report->fault) codec::appendJsonString(fault, report->fault->message());
     console.say(fmt::format(
         R"({{"clean":{},"events":{},"segments":{},"side_values":{},"erased":{},"jobs":{},"live_attempts":{},"fault":{}}})",
-        !report->fault, ledger.events, ledger.segments, ledger.sideValues, ledger.erased, report->jobs,
-        report->live, report->fault ? fault : "null"));
+        !report->fault, ledger.events, ledger.segments, ledger.sideValues, ledger.erased,
+        report->jobs, report->live, report->fault ? fault : "null"));
   } else if (report->fault) {
     static_cast<void>(console.err("bole: damaged: " + report->fault->message() + "\n"));
   } else {
@@ -191,8 +197,10 @@ int runRestore(const cli::RestoreOptions& options, const Console& console) {
   if (auto done = ledger::restoreLedger(options.source, options.home); !done) {
     return console.complain(done.error());
   }
-  if (options.json) console.say("{}");
-  else console.say("restored into " + options.home + "; start the server with `bole up`");
+  if (options.json)
+    console.say("{}");
+  else
+    console.say("restored into " + options.home + "; start the server with `bole up`");
   return cli::kExitOk;
 }
 
@@ -201,7 +209,9 @@ int runRestore(const cli::RestoreOptions& options, const Console& console) {
 cli::LocalCommands localCommands(cli::Sink out, cli::Sink err, Clock& clock, Rng& rng) {
   const Console console{std::move(out), std::move(err)};
   cli::LocalCommands commands;
-  commands.up = [console, &clock, &rng](const cli::UpOptions& o) { return up(o, console, clock, rng); };
+  commands.up = [console, &clock, &rng](const cli::UpOptions& o) {
+    return up(o, console, clock, rng);
+  };
   commands.waitDown = [console](const cli::DownWait& o) { return waitDown(o, console); };
   commands.fsck = [console, &rng](const cli::FsckOptions& o) { return runFsck(o, console, rng); };
   commands.backup = [console](const cli::BackupOptions& o) { return runBackup(o, console); };

@@ -6,6 +6,7 @@
 namespace bole::app {
 
 // All of them outlive what is returned.
-[[nodiscard]] cli::LocalCommands localCommands(cli::Sink out, cli::Sink err, Clock& clock, Rng& rng);
+[[nodiscard]] cli::LocalCommands localCommands(cli::Sink out, cli::Sink err, Clock& clock,
+                                               Rng& rng);
 
 }  // namespace bole::app

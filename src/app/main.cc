@@ -68,7 +68,8 @@ std::map<std::string, std::string> variables() {
   for (char** entry = environ; *entry; ++entry) {
     const std::string_view text(*entry);
     const auto equals = text.find('=');
-    if (equals != std::string_view::npos) out.emplace(text.substr(0, equals), text.substr(equals + 1));
+    if (equals != std::string_view::npos)
+      out.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return out;
 }

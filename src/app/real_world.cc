@@ -18,9 +18,15 @@ std::int64_t read(clockid_t clock) {
 
 }  // namespace
 
-Timestamp RealClock::wall() { return Timestamp{read(CLOCK_REALTIME)}; }
-Duration RealClock::monotonic() { return Duration(read(CLOCK_MONOTONIC)); }
-Duration RealClock::boottime() { return Duration(read(CLOCK_BOOTTIME)); }
+Timestamp RealClock::wall() {
+  return Timestamp{read(CLOCK_REALTIME)};
+}
+Duration RealClock::monotonic() {
+  return Duration(read(CLOCK_MONOTONIC));
+}
+Duration RealClock::boottime() {
+  return Duration(read(CLOCK_BOOTTIME));
+}
 
 void RealRng::fill(void* bytes, std::size_t size) {
   auto* at = static_cast<char*>(bytes);

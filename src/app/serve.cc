@@ -105,11 +105,12 @@ server::SpecParser specParser(bool plain) {
     out.missingEnv = std::move(parsed.missingEnv);
     for (auto& job : parsed.jobs) {
       if (!out.project.empty() && !job.project.empty() && job.project != out.project) {
-        return fail(makeError(ErrorCode::kInvalid, "the jobs of one file belong to several projects")
-                        .at(request.fileName)
-                        .foundValue(job.project)
-                        .expectedValue(out.project)
-                        .withHint("submit them one by one"));
+        return fail(
+            makeError(ErrorCode::kInvalid, "the jobs of one file belong to several projects")
+                .at(request.fileName)
+                .foundValue(job.project)
+                .expectedValue(out.project)
+                .withHint("submit them one by one"));
       }
       if (!job.project.empty()) out.project = job.project;
       out.jobs.push_back(std::move(job.spec));
@@ -185,8 +186,8 @@ Result<House> build(const ServeOptions& options, Clock& clock, Rng& rng) {
   controller::ControllerOptions controllerOptions;
   controllerOptions.version = kVersion;
   controllerOptions.bootId = house.host.bootId;
-  BOLE_ASSIGN(house.controller, controller::Controller::open(std::move(controllerOptions), *house.ledger,
-                                                             *house.engine, clock));
+  BOLE_ASSIGN(house.controller, controller::Controller::open(std::move(controllerOptions),
+                                                             *house.ledger, *house.engine, clock));
   house.thread = std::make_unique<controller::ControllerThread>(*house.controller);
   house.engine->open([thread = house.thread.get()](ports::EngineReport report) {
     static_cast<void>(thread->post(std::move(report)));
@@ -257,18 +258,21 @@ Result<void> serve(ServeOptions options, Clock& clock, Rng& rng) {
   EventReader events(home, rng, [&] { return house.controller->snapshot(); });
   Mailbox mailbox(*house.controller, *house.thread);
   auto serverOptions = doors(options, house, clock);
-  BOLE_ASSIGN(serverOptions.token, tokenIn(options.up.tokenFile.empty() ? home + "/token" : options.up.tokenFile, rng));
+  BOLE_ASSIGN(serverOptions.token,
+              tokenIn(options.up.tokenFile.empty() ? home + "/token" : options.up.tokenFile, rng));
   serverOptions.commands = &mailbox;
   serverOptions.logs = &logs;
-  serverOptions.readEvents = [&](std::uint64_t from, std::size_t limit) { return events.read(from, limit); };
+  serverOptions.readEvents = [&](std::uint64_t from, std::size_t limit) {
+    return events.read(from, limit);
+  };
   serverOptions.onShutdown = [&](bool stopJobs) { ending.ask(stopJobs); };
   BOLE_ASSIGN(const auto server, server::Server::start(std::move(serverOptions)));
   house.controller->onPublish([&] { server->published(); });
   house.thread->start();
 
   Ready ready;
-  ready.lines.push_back(fmt::format("bole {} is up: {}/bole.sock and http://127.0.0.1:{} (pid {})", kVersion,
-                                    home, server->tcpPort(), getpid()));
+  ready.lines.push_back(fmt::format("bole {} is up: {}/bole.sock and http://127.0.0.1:{} (pid {})",
+                                    kVersion, home, server->tcpPort(), getpid()));
   for (const auto& note : house.inventory.notes) ready.lines.push_back(note);
   for (const auto& line : ready.lines) options.log(line);
   options.ready(ready);

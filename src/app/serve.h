@@ -16,13 +16,13 @@ struct Ready {
 
 struct ServeOptions {
   cli::UpOptions up;
-  std::string programs;  // the directory of bole-supervise and bole-init
+  std::string programs;                     // the directory of bole-supervise and bole-init
   std::function<void(const Ready&)> ready;  // called once, when every door is open
   std::function<void(const std::string&)> log;
 };
 
-// Blocks until SIGTERM, SIGINT or POST /v1/shutdown. Running jobs go on without it, unless asked to be stopped. An Error
-// means that it never served.
+// Blocks until SIGTERM, SIGINT or POST /v1/shutdown. Running jobs go on without it, unless asked to
+// be stopped. An Error means that it never served.
 [[nodiscard]] Result<void> serve(ServeOptions options, Clock& clock, Rng& rng);
 
 }  // namespace bole::app

@@ -15,7 +15,8 @@ TEST(Error, ReadsAsOneLineWithAllThatIsKnown) {
                          .expectedValue("one of gpus, cpus")
                          .withHint("did you mean 'gpus'?");
   const auto text = error.message();
-  for (const auto* part : {"bole.yaml:3:5", "unknown field", "gpu", "one of gpus, cpus", "did you mean 'gpus'?"}) {
+  for (const auto* part :
+       {"bole.yaml:3:5", "unknown field", "gpu", "one of gpus, cpus", "did you mean 'gpus'?"}) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   }
   EXPECT_EQ(text.find('\n'), std::string::npos);

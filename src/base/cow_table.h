@@ -1,7 +1,8 @@
 // CowTable<Key, T>: a table from ids (1, 2, 3, ...) to records, made of copy-on-write chunks.
 //
-// A copy costs a few pointers whatever the size, so that readers get a whole consistent table and the writer goes on.
-// Only one thread at a time may write or copy one table; reading needs no lock, and copies are independent. Records never move to another key.
+// A copy costs a few pointers whatever the size, so that readers get a whole consistent table and
+// the writer goes on. Only one thread at a time may write or copy one table; reading needs no lock,
+// and copies are independent. Records never move to another key.
 #pragma once
 
 #include <algorithm>
@@ -114,10 +115,13 @@ class CowTable {
     std::array<std::shared_ptr<Chunk>, kChunksPerPage> slots;
   };
 
-  [[nodiscard]] static std::size_t index(Key key) { return static_cast<std::size_t>(key.value) - 1; }
+  [[nodiscard]] static std::size_t index(Key key) {
+    return static_cast<std::size_t>(key.value) - 1;
+  }
 
-  // A page or chunk is this copy's own when it was made after the last time that this copy was copied from or to;
-  // everything older may be shared and is cloned before a write. No reference count is read, so no reader can race.
+  // A page or chunk is this copy's own when it was made after the last time that this copy was
+  // copied from or to; everything older may be shared and is cloned before a write. No reference
+  // count is read, so no reader can race.
   std::optional<T>& slotForWrite(Key key) {
     const auto at = index(key);
     if (at / kPageSpan >= pages_.size()) pages_.resize(at / kPageSpan + 1);
@@ -128,8 +132,10 @@ class CowTable {
 
   template <class Block>
   Block& own(std::shared_ptr<Block>& block) {
-    if (!block) block = std::make_shared<Block>();
-    else if (block->epoch != epoch_) block = std::make_shared<Block>(*block);
+    if (!block)
+      block = std::make_shared<Block>();
+    else if (block->epoch != epoch_)
+      block = std::make_shared<Block>(*block);
     block->epoch = epoch_;
     return *block;
   }

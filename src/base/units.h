@@ -1,6 +1,7 @@
 // Strong types for what is counted: bytes, thousandths of a GPU or a CPU, microseconds, money, ids.
 //
-// No floating point: every quantity is an exact integer. A type never converts into another by itself.
+// No floating point: every quantity is an exact integer. A type never converts into another by
+// itself.
 #pragma once
 
 #include <compare>
@@ -18,10 +19,20 @@ struct Quantity {
   constexpr Quantity() = default;
   constexpr explicit Quantity(std::int64_t v) : value(v) {}
   constexpr auto operator<=>(const Quantity&) const = default;
-  constexpr Quantity& operator+=(Quantity other) { value += other.value; return *this; }
-  constexpr Quantity& operator-=(Quantity other) { value -= other.value; return *this; }
-  friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity(a.value + b.value); }
-  friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity(a.value - b.value); }
+  constexpr Quantity& operator+=(Quantity other) {
+    value += other.value;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity other) {
+    value -= other.value;
+    return *this;
+  }
+  friend constexpr Quantity operator+(Quantity a, Quantity b) {
+    return Quantity(a.value + b.value);
+  }
+  friend constexpr Quantity operator-(Quantity a, Quantity b) {
+    return Quantity(a.value - b.value);
+  }
   friend constexpr Quantity operator*(Quantity a, std::int64_t n) { return Quantity(a.value * n); }
 };
 
@@ -35,20 +46,36 @@ struct Timestamp {
   std::int64_t micros = 0;
 
   constexpr auto operator<=>(const Timestamp&) const = default;
-  friend constexpr Timestamp operator+(Timestamp t, Duration d) { return Timestamp{t.micros + d.value}; }
-  friend constexpr Timestamp operator-(Timestamp t, Duration d) { return Timestamp{t.micros - d.value}; }
-  friend constexpr Duration operator-(Timestamp a, Timestamp b) { return Duration(a.micros - b.micros); }
+  friend constexpr Timestamp operator+(Timestamp t, Duration d) {
+    return Timestamp{t.micros + d.value};
+  }
+  friend constexpr Timestamp operator-(Timestamp t, Duration d) {
+    return Timestamp{t.micros - d.value};
+  }
+  friend constexpr Duration operator-(Timestamp a, Timestamp b) {
+    return Duration(a.micros - b.micros);
+  }
 };
 
 inline constexpr MilliGpu kWholeGpu{1000};
 inline constexpr Bytes kKiB{1024};
 inline constexpr Bytes kMiB{1024 * 1024};
 inline constexpr Bytes kGiB{1024LL * 1024 * 1024};
-constexpr Duration microseconds(std::int64_t n) { return Duration(n); }
-constexpr Duration milliseconds(std::int64_t n) { return Duration(n * 1000); }
-constexpr Duration seconds(std::int64_t n) { return Duration(n * 1'000'000); }
-constexpr Duration minutes(std::int64_t n) { return seconds(n * 60); }
-constexpr Duration hours(std::int64_t n) { return minutes(n * 60); }
+constexpr Duration microseconds(std::int64_t n) {
+  return Duration(n);
+}
+constexpr Duration milliseconds(std::int64_t n) {
+  return Duration(n * 1000);
+}
+constexpr Duration seconds(std::int64_t n) {
+  return Duration(n * 1'000'000);
+}
+constexpr Duration minutes(std::int64_t n) {
+  return seconds(n * 60);
+}
+constexpr Duration hours(std::int64_t n) {
+  return minutes(n * 60);
+}
 
 // An opaque id: a positive number given once and never again; 0 means none.
 template <class Tag>

@@ -87,9 +87,11 @@ std::vector<std::vector<std::uint64_t>> namesOf(const CowTable<Key, SideId>& tab
 }
 
 template <class Key>
-Result<void> putNames(const std::vector<std::vector<std::uint64_t>>& rows, CowTable<Key, SideId>& table) {
+Result<void> putNames(const std::vector<std::vector<std::uint64_t>>& rows,
+                      CowTable<Key, SideId>& table) {
   for (const auto& row : rows) {
-    if (row.size() != 2 || row[0] == 0) return fail(ErrorCode::kCorrupt, "a name row is not [id, side id]");
+    if (row.size() != 2 || row[0] == 0)
+      return fail(ErrorCode::kCorrupt, "a name row is not [id, side id]");
     table.put(Key(row[0]), SideId(row[1]));
   }
   return {};
@@ -122,12 +124,14 @@ std::string encodeBody(const model::Event& event) {
   return std::visit([](const auto& body) { return toJson(body); }, event);
 }
 
-Result<model::Event> decodeEvent(std::string_view kind, std::uint32_t version, std::string_view body) {
+Result<model::Event> decodeEvent(std::string_view kind, std::uint32_t version,
+                                 std::string_view body) {
   if (version != 1) {
-    return fail(makeError(ErrorCode::kUnsupported, "unknown version of the event " + std::string(kind))
-                    .foundValue(std::to_string(version))
-                    .expectedValue("1")
-                    .withHint("the ledger was written by a newer Bole: use that one"));
+    return fail(
+        makeError(ErrorCode::kUnsupported, "unknown version of the event " + std::string(kind))
+            .foundValue(std::to_string(version))
+            .expectedValue("1")
+            .withHint("the ledger was written by a newer Bole: use that one"));
   }
   return decodeByKind(kind, body);
 }
@@ -166,7 +170,8 @@ Result<T> fromJson(std::string_view text, std::string_view where) {
   return readJson<T>(text, where);
 }
 
-#define BOLE_DECODES(Type) template Result<model::Type> fromJson<model::Type>(std::string_view, std::string_view)
+#define BOLE_DECODES(Type) \
+  template Result<model::Type> fromJson<model::Type>(std::string_view, std::string_view)
 BOLE_DECODES(JobSpec);
 BOLE_DECODES(JobShape);
 BOLE_DECODES(JobText);

@@ -1,7 +1,8 @@
 // The door of room codec: JSON to and from the types of model.
 //
-// Encoding is a template straight into a string (codec/writer.h); decoding needs a JSON library and is compiled once, here,
-// for the types listed. Errors name the place in the document, what was found and what is expected.
+// Encoding is a template straight into a string (codec/writer.h); decoding needs a JSON library and
+// is compiled once, here, for the types listed. Errors name the place in the document, what was
+// found and what is expected.
 #pragma once
 
 #include <string>
@@ -15,7 +16,8 @@ namespace bole::codec {
 
 // The body of an event, without its kind (which stands in the envelope).
 [[nodiscard]] std::string encodeBody(const model::Event& event);
-[[nodiscard]] Result<model::Event> decodeEvent(std::string_view kind, std::uint32_t version, std::string_view body);
+[[nodiscard]] Result<model::Event> decodeEvent(std::string_view kind, std::uint32_t version,
+                                               std::string_view body);
 
 // The whole state, canonical: equal states give equal bytes.
 [[nodiscard]] std::string encodeTables(const model::Tables& tables);

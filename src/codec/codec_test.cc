@@ -14,7 +14,8 @@ model::JobSpec rich() {
   spec.shape.tasks = {task};
   spec.shape.minAvailable = 3;
   spec.shape.restart = {model::RestartKind::kOnFailure, 4, seconds(1), seconds(9)};
-  spec.shape.rules = {{0, model::PolicyEvent::kExitCode, 7, model::PolicyAction::kRestartJob, seconds(3)}};
+  spec.shape.rules = {
+      {0, model::PolicyEvent::kExitCode, 7, model::PolicyAction::kRestartJob, seconds(3)}};
   spec.text.name = "a \"quoted\" name\n\t\x01 \xe4\xbc\xaf\xe4\xb9\x90";
   model::TaskText text;
   text.name = "worker";
@@ -45,13 +46,18 @@ TEST(Codec, EveryKindOfEventSurvivesARoundTrip) {
       model::AttemptPlanned{AttemptId(1), JobId(1), 2, {{0, 1, NodeId(1), {3, 4}}}},
       model::AttemptStarted{AttemptId(1)},
       model::StopRequested{JobId(1), model::StopReason::kPreempted, seconds(4)},
-      model::AttemptEnded{AttemptId(1), model::AttemptOutcome::kRankLost, 2, {{2, false, 0}, {3, true, 137}}, SideId(9)},
+      model::AttemptEnded{AttemptId(1),
+                          model::AttemptOutcome::kRankLost,
+                          2,
+                          {{2, false, 0}, {3, true, 137}},
+                          SideId(9)},
       model::JobRequeued{JobId(1), Timestamp{5}, 6},
       model::JobEnded{JobId(1), model::JobState::kCancelled, model::StopReason::kCancelled},
       model::CheckpointRecorded{AttemptId(1), 5, kMiB, SideId(7)},
       model::JobForgotten{JobId(1)},
   };
-  static_assert(std::variant_size_v<model::Event> == 15, "a new kind of event belongs into this list");
+  static_assert(std::variant_size_v<model::Event> == 15,
+                "a new kind of event belongs into this list");
   std::size_t index = 0;
   for (const auto& event : events) {
     EXPECT_EQ(event.index(), index++);
@@ -73,12 +79,14 @@ TEST(Codec, ANewerVersionIsRefusedWithWhatToDo) {
 TEST(Codec, AnUnknownFieldIsRefusedWithAGuess) {
   const auto request = fromJson<model::SubmitRequest>(R"({"spec":"x","reqest_id":"1"})", "body");
   ASSERT_FALSE(request);
-  EXPECT_NE(request.error().message().find("request_id"), std::string::npos) << request.error().message();
+  EXPECT_NE(request.error().message().find("request_id"), std::string::npos)
+      << request.error().message();
 }
 
 TEST(Codec, BrokenJsonNeverThrows) {
-  for (const auto* text : {"", "{", "[]", "nul", "{\"spec\":1}", "{\"spec\":\"a\",\"spec\":\"b\"}",
-                           "{\"dry_run\":\"yes\"}", "\xff\xfe", "{\"env\":[[1,2]]}", "{\"spec\":null}"}) {
+  for (const auto* text :
+       {"", "{", "[]", "nul", "{\"spec\":1}", "{\"spec\":\"a\",\"spec\":\"b\"}",
+        "{\"dry_run\":\"yes\"}", "\xff\xfe", "{\"env\":[[1,2]]}", "{\"spec\":null}"}) {
     EXPECT_FALSE(fromJson<model::SubmitRequest>(text)) << text;
   }
   EXPECT_FALSE(fromJson<model::SubmitRequest>(std::string(100'000, '[')));

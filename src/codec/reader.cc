@@ -5,8 +5,9 @@ namespace {
 
 constexpr std::size_t kMaxDepth = 64;
 
-// nlohmann's parser recurses by itself only on its own heap stack, but the values it makes are destroyed and walked
-// recursively: depth is limited while parsing. It also keeps the last of doubled keys, which would hide a mistake.
+// nlohmann's parser recurses by itself only on its own heap stack, but the values it makes are
+// destroyed and walked recursively: depth is limited while parsing. It also keeps the last of
+// doubled keys, which would hide a mistake.
 class StrictSax : public nlohmann::detail::json_sax_dom_parser<nlohmann::json> {
  public:
   using Base = nlohmann::detail::json_sax_dom_parser<nlohmann::json>;
@@ -28,7 +29,8 @@ class StrictSax : public nlohmann::detail::json_sax_dom_parser<nlohmann::json> {
     return Base::end_array();
   }
   bool key(std::string& name) {
-    if (!keys_.back().insert(name).second) return refuse("the key '" + name + "' stands twice in one object");
+    if (!keys_.back().insert(name).second)
+      return refuse("the key '" + name + "' stands twice in one object");
     return Base::key(name);
   }
   template <class Exception>
@@ -112,7 +114,8 @@ void Reader::missing(std::string_view name) {
   error_ = makeError(ErrorCode::kInvalid, "missing field").at(join(name));
 }
 
-Result<void> Reader::wrongType(const nlohmann::json& json, const std::string& path, std::string expected) {
+Result<void> Reader::wrongType(const nlohmann::json& json, const std::string& path,
+                               std::string expected) {
   return fail(makeError(ErrorCode::kInvalid, "wrong value")
                   .at(path)
                   .foundValue(shown(json))

@@ -1,6 +1,6 @@
-// Reads described values from JSON. Strict: an unknown field, a wrong type, a number out of range or a missing required
-// field is an error that names the place ("tasks[2].gpus.count"), what was found and what is expected.
-// Includes nlohmann's header: only for .cc files.
+// Reads described values from JSON. Strict: an unknown field, a wrong type, a number out of range
+// or a missing required field is an error that names the place ("tasks[2].gpus.count"), what was
+// found and what is expected. Includes nlohmann's header: only for .cc files.
 #pragma once
 
 #include <limits>
@@ -12,12 +12,14 @@
 
 namespace bole::codec {
 
-// Parses JSON text; refuses trailing text, more than 64 levels of nesting and doubled keys. `where` names the document.
+// Parses JSON text; refuses trailing text, more than 64 levels of nesting and doubled keys. `where`
+// names the document.
 [[nodiscard]] Result<nlohmann::json> parseJson(std::string_view text, std::string_view where);
 
 class Reader {
  public:
-  Reader(const nlohmann::json& object, std::string path) : object_(object), path_(std::move(path)) {}
+  Reader(const nlohmann::json& object, std::string path)
+      : object_(object), path_(std::move(path)) {}
 
   template <class T>
   void field(std::string_view name, T& value, std::string_view /*documentation*/ = {}) {
@@ -32,7 +34,8 @@ class Reader {
   [[nodiscard]] Result<void> finish();
 
   template <class T>
-  [[nodiscard]] static Result<void> value(const nlohmann::json& json, const std::string& path, T& out) {
+  [[nodiscard]] static Result<void> value(const nlohmann::json& json, const std::string& path,
+                                          T& out) {
     if constexpr (std::is_same_v<T, bool>) {
       if (!json.is_boolean()) return wrongType(json, path, "true or false");
       out = json.get<bool>();
@@ -100,7 +103,8 @@ class Reader {
                                           std::vector<std::pair<std::string, std::string>>& out);
 
   template <class T>
-  [[nodiscard]] static Result<void> integer(const nlohmann::json& json, const std::string& path, T& out) {
+  [[nodiscard]] static Result<void> integer(const nlohmann::json& json, const std::string& path,
+                                            T& out) {
     if (!json.is_number_integer()) return wrongType(json, path, "a whole number");
     if (json.is_number_unsigned()) {
       const auto number = json.get<std::uint64_t>();
@@ -114,13 +118,15 @@ class Reader {
     return {};
   }
   template <class T>
-  [[nodiscard]] static Result<void> outOfRange(const nlohmann::json& json, const std::string& path) {
+  [[nodiscard]] static Result<void> outOfRange(const nlohmann::json& json,
+                                               const std::string& path) {
     return wrongType(json, path,
-                     "a whole number from " + std::to_string(std::numeric_limits<T>::min()) + " to " +
-                         std::to_string(std::numeric_limits<T>::max()));
+                     "a whole number from " + std::to_string(std::numeric_limits<T>::min()) +
+                         " to " + std::to_string(std::numeric_limits<T>::max()));
   }
   template <class T>
-  [[nodiscard]] static Result<void> enumeration(const nlohmann::json& json, const std::string& path, T& out) {
+  [[nodiscard]] static Result<void> enumeration(const nlohmann::json& json, const std::string& path,
+                                                T& out) {
     if (json.is_string()) {
       if (auto known = enumFromName<T>(json.get_ref<const std::string&>())) {
         out = *known;
@@ -128,7 +134,8 @@ class Reader {
       }
     }
     std::string expected = "one of";
-    for (const auto name : EnumNames<T>::kNames) expected += (expected == "one of" ? " " : ", ") + std::string(name);
+    for (const auto name : EnumNames<T>::kNames)
+      expected += (expected == "one of" ? " " : ", ") + std::string(name);
     return wrongType(json, path, std::move(expected));
   }
 

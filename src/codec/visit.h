@@ -5,9 +5,10 @@
 //     v.field("kind", x.kind, "how the two GPUs reach each other");
 //   }
 //
-// A visitor V has: field(name, value, documentation), required(name, value, documentation), and, for a struct that carries one
-// of several bodies, nothing more: variants are described by their kind names. Names on the wire are snake_case.
-// Integers stand as JSON integers; times are microseconds since 1970 UTC and durations are microseconds.
+// A visitor V has: field(name, value, documentation), required(name, value, documentation), and,
+// for a struct that carries one of several bodies, nothing more: variants are described by their
+// kind names. Names on the wire are snake_case. Integers stand as JSON integers; times are
+// microseconds since 1970 UTC and durations are microseconds.
 #pragma once
 
 #include <array>
@@ -33,7 +34,8 @@ concept Described = std::same_as<std::remove_const_t<T>, Struct>;
 
 // The names of an enumeration's values, in order from 0.
 template <class Enum>
-struct EnumNames;  // specialised beside the descriptions: static constexpr std::array<std::string_view, N> kNames
+struct EnumNames;  // specialised beside the descriptions: static constexpr
+                   // std::array<std::string_view, N> kNames
 
 template <class Enum>
 [[nodiscard]] constexpr std::string_view enumName(Enum value) {

@@ -11,9 +11,12 @@ std::size_t utf8Length(std::string_view text) {
   const unsigned char lead = byte(0);
   std::size_t length = 0;
   if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead <= 0xDF) length = 2;
-  else if (lead >= 0xE0 && lead <= 0xEF) length = 3;
-  else if (lead >= 0xF0 && lead <= 0xF4) length = 4;
+  if (lead >= 0xC2 && lead <= 0xDF)
+    length = 2;
+  else if (lead >= 0xE0 && lead <= 0xEF)
+    length = 3;
+  else if (lead >= 0xF0 && lead <= 0xF4)
+    length = 4;
   if (length == 0 || text.size() < length) return 0;
   for (std::size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
@@ -28,12 +31,23 @@ std::size_t utf8Length(std::string_view text) {
 void appendEscaped(std::string& out, char c) {
   static constexpr char kHex[] = "0123456789abcdef";
   switch (c) {
-    case '"': out += "\\\""; return;
-    case '\\': out += "\\\\"; return;
-    case '\n': out += "\\n"; return;
-    case '\r': out += "\\r"; return;
-    case '\t': out += "\\t"; return;
-    default: break;
+    case '"':
+      out += "\\\"";
+      return;
+    case '\\':
+      out += "\\\\";
+      return;
+    case '\n':
+      out += "\\n";
+      return;
+    case '\r':
+      out += "\\r";
+      return;
+    case '\t':
+      out += "\\t";
+      return;
+    default:
+      break;
   }
   out += "\\u00";
   out += kHex[static_cast<unsigned char>(c) >> 4];
@@ -58,8 +72,10 @@ void appendJsonString(std::string& out, std::string_view text) {
       continue;
     }
     out.append(text, plain, at - plain);
-    if (c >= 0x80) out += "\xEF\xBF\xBD";
-    else appendEscaped(out, text[at]);
+    if (c >= 0x80)
+      out += "\xEF\xBF\xBD";
+    else
+      appendEscaped(out, text[at]);
     plain = ++at;
   }
   out.append(text, plain, at - plain);

@@ -1,5 +1,6 @@
-// Writes described values as JSON text, straight into a string. Optional fields without a value are left out; everything
-// else is always written, in the order described, so that equal values give equal bytes.
+// Writes described values as JSON text, straight into a string. Optional fields without a value are
+// left out; everything else is always written, in the order described, so that equal values give
+// equal bytes.
 #pragma once
 
 #include <charconv>
@@ -8,7 +9,8 @@
 
 namespace bole::codec {
 
-// Appends `text` as a JSON string. Bytes that are not UTF-8 become U+FFFD, so that the document is always valid.
+// Appends `text` as a JSON string. Bytes that are not UTF-8 become U+FFFD, so that the document is
+// always valid.
 void appendJsonString(std::string& out, std::string_view text);
 
 class Writer {
@@ -51,8 +53,10 @@ class Writer {
     } else if constexpr (std::is_same_v<T, Timestamp>) {
       integer(value.micros);
     } else if constexpr (IsOptional<T>::value || IsShared<T>::value) {
-      if (value) write(*value);
-      else out_ += "null";
+      if (value)
+        write(*value);
+      else
+        out_ += "null";
     } else if constexpr (std::is_same_v<T, std::vector<std::pair<std::string, std::string>>>) {
       pairs(value);
     } else if constexpr (IsVector<T>::value) {

@@ -1,4 +1,5 @@
-// What one batch of messages comes to: events folded but not yet durable, and what waits for their being so.
+// What one batch of messages comes to: events folded but not yet durable, and what waits for their
+// being so.
 #pragma once
 
 #include "controller/controller.h"
@@ -9,8 +10,8 @@ struct Controller::Batch {
   // Called with null once the events are durable, with the reason if they could not be made so.
   using Outcome = std::function<void(const Error*)>;
 
-  Timestamp now;          // ledger time of every event of this batch
-  model::Tables before;   // where to go back to
+  Timestamp now;         // ledger time of every event of this batch
+  model::Tables before;  // where to go back to
   Readings seenBefore;
   std::vector<ports::NewEvent> events;
   std::vector<Outcome> outcomes;

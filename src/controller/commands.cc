@@ -11,7 +11,9 @@ namespace {
 
 constexpr std::size_t kMaxTextBytes = 1024 * 1024;
 
-std::string requestKey(const Caller& caller) { return caller.user + '\n' + caller.requestId; }
+std::string requestKey(const Caller& caller) {
+  return caller.user + '\n' + caller.requestId;
+}
 
 Error noSuchJob(JobId job) {
   return makeError(ErrorCode::kNotFound, "no such job")
@@ -21,10 +23,14 @@ Error noSuchJob(JobId job) {
 
 const char* stateName(model::JobState state) {
   switch (state) {
-    case model::JobState::kSucceeded: return "SUCCEEDED";
-    case model::JobState::kFailed: return "FAILED";
-    case model::JobState::kCancelled: return "CANCELLED";
-    default: return "live";
+    case model::JobState::kSucceeded:
+      return "SUCCEEDED";
+    case model::JobState::kFailed:
+      return "FAILED";
+    case model::JobState::kCancelled:
+      return "CANCELLED";
+    default:
+      return "live";
   }
 }
 
@@ -33,9 +39,10 @@ const char* stateName(model::JobState state) {
 void Controller::handle(Batch& batch, const SubmitJobs& message) {
   auto answer = submit(batch, message);
   if (!message.reply) return;
-  batch.outcomes.push_back([reply = message.reply, answer = std::move(answer)](const Error* failed) {
-    reply(failed ? Result<model::SubmitAnswer>(fail(*failed)) : answer);
-  });
+  batch.outcomes.push_back(
+      [reply = message.reply, answer = std::move(answer)](const Error* failed) {
+        reply(failed ? Result<model::SubmitAnswer>(fail(*failed)) : answer);
+      });
 }
 
 Result<model::SubmitAnswer> Controller::submit(Batch& batch, const SubmitJobs& message) {
@@ -62,10 +69,9 @@ Result<model::SubmitAnswer> Controller::submit(Batch& batch, const SubmitJobs& m
   for (const auto& job : message.jobs) BOLE_TRY(scheduler::canEverRun(state_.tables(), job.shape));
   if (message.dryRun) {
     for (std::size_t i = 0; i < message.jobs.size(); ++i) {
-      answer.jobs.push_back({JobId(), message.jobs[i].text.name,
-                             i < message.warnings.size() ? message.warnings[i]
-                                                         : std::vector<std::string>(),
-                             false});
+      answer.jobs.push_back(
+          {JobId(), message.jobs[i].text.name,
+           i < message.warnings.size() ? message.warnings[i] : std::vector<std::string>(), false});
     }
     return answer;
   }
@@ -89,10 +95,11 @@ Result<void> Controller::submitOne(Batch& batch, const SubmitJobs& message, std:
   text->requestId = message.caller.requestId;
   auto json = codec::toJson(*text);
   if (json.size() > kMaxTextBytes) {
-    return fail(makeError(ErrorCode::kInvalid, "the job's names, commands and environment are too large")
-                    .foundValue(formatBytes(Bytes(static_cast<std::int64_t>(json.size()))))
-                    .expectedValue("at most 1 MiB")
-                    .withHint("put large values into files and submit those along"));
+    return fail(
+        makeError(ErrorCode::kInvalid, "the job's names, commands and environment are too large")
+            .foundValue(formatBytes(Bytes(static_cast<std::int64_t>(json.size()))))
+            .expectedValue("at most 1 MiB")
+            .withHint("put large values into files and submit those along"));
   }
   model::JobSubmitted event;
   event.job = JobId(state_.tables().lastJob + 1);
@@ -132,7 +139,8 @@ Result<UserId> Controller::userNamed(Batch& batch, const std::string& name) {
   std::vector<ports::SideValue> side;
   const auto nameId = addSide(side, name);
   names_.put(nameId, std::make_shared<const std::string>(name));
-  BOLE_TRY(emit(batch, model::UserSeen{id, nameId}, Caller{"", "server", ""}, ProjectId(), std::move(side)));
+  BOLE_TRY(emit(batch, model::UserSeen{id, nameId}, Caller{"", "server", ""}, ProjectId(),
+                std::move(side)));
   userIds_[name] = id;
   batch.newUsers.push_back(name);
   return id;
@@ -150,23 +158,24 @@ Result<void> Controller::stopOne(Batch& batch, const StopJob& message) {
   const auto* job = state_.tables().jobs.find(message.job);
   if (!job) return fail(noSuchJob(message.job));
   if (model::isTerminal(job->state)) {
-    return fail(makeError(ErrorCode::kConflict,
-                          fmt::format("job {} has ended already", job->id.value))
-                    .foundValue(stateName(job->state)));
+    return fail(
+        makeError(ErrorCode::kConflict, fmt::format("job {} has ended already", job->id.value))
+            .foundValue(stateName(job->state)));
   }
   const auto grace = message.grace.value < 0 ? job->shape->grace : message.grace;
   const auto attempt = job->attempt;
   const auto project = job->project;
   if (job->state == model::JobState::kQueued) {
-    BOLE_TRY(emit(batch, model::StopRequested{message.job, message.reason, grace}, message.caller, project));
+    BOLE_TRY(emit(batch, model::StopRequested{message.job, message.reason, grace}, message.caller,
+                  project));
     waiting_.erase(message.job);
-    return emit(batch,
-                model::JobEnded{message.job, model::JobState::kCancelled, message.reason},
+    return emit(batch, model::JobEnded{message.job, model::JobState::kCancelled, message.reason},
                 message.caller, project);
   }
   // A person's stop outlives any other reason; the same one again only hurries the engine.
   if (job->state != model::JobState::kStopping || job->stop != message.reason) {
-    BOLE_TRY(emit(batch, model::StopRequested{message.job, message.reason, grace}, message.caller, project));
+    BOLE_TRY(emit(batch, model::StopRequested{message.job, message.reason, grace}, message.caller,
+                  project));
   }
   batch.effects.push_back([attempt, reason = message.reason, grace](ports::Engine& engine) {
     engine.stop(attempt, reason, grace);

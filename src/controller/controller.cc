@@ -12,8 +12,8 @@ namespace {
 
 const Caller kScheduler{"", "scheduler", ""};
 const Caller kServer{"", "server", ""};
-constexpr Duration kNoticedJump = seconds(1);   // smaller ones are the slewing of NTP
-constexpr Duration kRetryAppend = seconds(1);   // a full disk is not asked more often than this
+constexpr Duration kNoticedJump = seconds(1);  // smaller ones are the slewing of NTP
+constexpr Duration kRetryAppend = seconds(1);  // a full disk is not asked more often than this
 constexpr Duration kRetryReports = seconds(5);
 
 void earliest(Timestamp& kept, Timestamp other) {
@@ -27,16 +27,17 @@ Result<void> Controller::start(std::vector<model::Node> nodes) {
   batch.before = state_.tables();
   batch.seenBefore = seen_;
   batch.now = seen_.ledger;
-  BOLE_TRY(emit(batch, model::ServerStarted{options_.version, options_.bootId}, kServer, ProjectId()));
+  BOLE_TRY(
+      emit(batch, model::ServerStarted{options_.version, options_.bootId}, kServer, ProjectId()));
   for (const auto id : state_.liveAttempts()) {
     const auto& attempt = *state_.tables().attempts.find(id);
     const auto& job = *state_.tables().jobs.find(attempt.job);
     auto order = orderOf(attempt);
-    batch.effects.push_back([order = std::move(order)](ports::Engine& engine) { engine.adopt(order); });
+    batch.effects.push_back(
+        [order = std::move(order)](ports::Engine& engine) { engine.adopt(order); });
     if (job.state == model::JobState::kStopping) {
-      batch.effects.push_back([id, reason = job.stop, grace = job.shape->grace](ports::Engine& engine) {
-        engine.stop(id, reason, grace);
-      });
+      batch.effects.push_back([id, reason = job.stop, grace = job.shape->grace](
+                                  ports::Engine& engine) { engine.stop(id, reason, grace); });
     }
   }
   takeInventory(batch, nodes);
@@ -100,7 +101,8 @@ void Controller::rollBack(Batch& batch) {
   wholeQueue_ = true;
 }
 
-// The ledger took nothing. What must never be refused is tried again with the reserve; what is new is refused.
+// The ledger took nothing. What must never be refused is tried again with the reserve; what is new
+// is refused.
 void Controller::processUrgent(std::vector<Message>& messages, const Error& why) {
   writable_ = false;
   problem_ = why;
@@ -127,13 +129,16 @@ void Controller::processUrgent(std::vector<Message>& messages, const Error& why)
   }
   rollBack(batch);
   for (auto& message : kept) {
-    if (const auto* stop = std::get_if<StopJob>(&message)) passStopOn(*stop, done.error());
-    else deferred_.push_back(std::move(message));
+    if (const auto* stop = std::get_if<StopJob>(&message))
+      passStopOn(*stop, done.error());
+    else
+      deferred_.push_back(std::move(message));
   }
   publish();
 }
 
-// Stopping is always possible: what cannot be recorded is done all the same, and its end is recorded when that is possible.
+// Stopping is always possible: what cannot be recorded is done all the same, and its end is
+// recorded when that is possible.
 void Controller::passStopOn(const StopJob& message, const Error& why) {
   const auto* job = state_.tables().jobs.find(message.job);
   const bool live = job && model::holdsCapacity(job->state);
@@ -152,9 +157,11 @@ void Controller::close() {
 }
 
 void Controller::sealIfLong() {
-  const auto length = std::max<std::uint64_t>(options_.sealAfterEvents, state_.tables().jobs.size());
+  const auto length =
+      std::max<std::uint64_t>(options_.sealAfterEvents, state_.tables().jobs.size());
   if (state_.tables().sequence - sealedAt_ < length) return;
-  // Where it fails the segment grows on and the next batch but many tries again: nothing is lost by it.
+  // Where it fails the segment grows on and the next batch but many tries again: nothing is lost by
+  // it.
   static_cast<void>(ledger_.seal(state_.tables().sequence, codec::encodeTables(state_.tables())));
   sealedAt_ = state_.tables().sequence;
 }
@@ -171,7 +178,8 @@ Duration Controller::untilNextTick() {
   return wait;
 }
 
-// Ledger time follows the monotonic clock, and the wall clock where that is ahead. A jump is written down.
+// Ledger time follows the monotonic clock, and the wall clock where that is ahead. A jump is
+// written down.
 void Controller::readClock(Batch& batch) {
   Readings read{clock_.wall(), clock_.monotonic(), clock_.boottime(), Timestamp()};
   const auto passed = read.monotonic - seen_.monotonic;
@@ -189,8 +197,8 @@ void Controller::readClock(Batch& batch) {
   }
 }
 
-Result<void> Controller::emit(Batch& batch, model::Event event, const Caller& caller, ProjectId project,
-                              std::vector<ports::SideValue> side) {
+Result<void> Controller::emit(Batch& batch, model::Event event, const Caller& caller,
+                              ProjectId project, std::vector<ports::SideValue> side) {
   const auto sequence = state_.tables().sequence + 1;
   BOLE_TRY(state_.apply(event, sequence, batch.now));
   ports::NewEvent row;
@@ -219,7 +227,8 @@ SideId Controller::addSide(std::vector<ports::SideValue>& side, std::string valu
   return id;
 }
 
-// Nodes are known by their names. One that the probe does not see is lost; its attempts are the engine's to tell of.
+// Nodes are known by their names. One that the probe does not see is lost; its attempts are the
+// engine's to tell of.
 void Controller::takeInventory(Batch& batch, const std::vector<model::Node>& nodes) {
   std::vector<NodeId> lost;
   state_.tables().nodes.forEach([&](NodeId id, const model::NodeRecord& record) {
@@ -252,7 +261,8 @@ void Controller::schedule(Batch& batch) {
   if (whole) {
     for (const auto& key : state_.queued()) queue.push_back(key.job);
   } else {
-    // Nothing was freed since the last plan, so whoever waited then waits still: only the new ones are looked at.
+    // Nothing was freed since the last plan, so whoever waited then waits still: only the new ones
+    // are looked at.
     std::vector<state::QueueKey> keys;
     for (const auto id : batch.newJobs) {
       const auto* job = state_.tables().jobs.find(id);
@@ -283,10 +293,12 @@ Result<void> Controller::startAttempt(Batch& batch, const model::Start& start) {
   const auto& job = *state_.tables().jobs.find(start.job);
   const AttemptId id(state_.tables().lastAttempt + 1);
   const auto project = job.project;
-  BOLE_TRY(emit(batch, model::AttemptPlanned{id, start.job, job.attempts + 1, start.ranks}, kScheduler, project));
+  BOLE_TRY(emit(batch, model::AttemptPlanned{id, start.job, job.attempts + 1, start.ranks},
+                kScheduler, project));
   waiting_.erase(start.job);
   auto order = orderOf(*state_.tables().attempts.find(id));
-  batch.effects.push_back([order = std::move(order)](ports::Engine& engine) { engine.start(order); });
+  batch.effects.push_back(
+      [order = std::move(order)](ports::Engine& engine) { engine.start(order); });
   return {};
 }
 
@@ -299,17 +311,19 @@ void Controller::setWaiting(model::Waiting waiting) {
 void Controller::forgetOld(Batch& batch) {
   std::vector<JobId> old;
   const auto& finished = state_.finished();
-  const auto tooMany = finished.size() > options_.keepFinishedJobs
-                           ? finished.size() - options_.keepFinishedJobs
-                           : 0;
+  const auto tooMany =
+      finished.size() > options_.keepFinishedJobs ? finished.size() - options_.keepFinishedJobs : 0;
   for (auto it = finished.begin(); old.size() < tooMany; ++it) old.push_back(it->second);
   if (nextExpiry_.micros != 0 && nextExpiry_ <= batch.now) {
     nextExpiry_ = Timestamp();
-    for (auto it = std::next(finished.begin(), static_cast<std::ptrdiff_t>(tooMany)); it != finished.end(); ++it) {
+    for (auto it = std::next(finished.begin(), static_cast<std::ptrdiff_t>(tooMany));
+         it != finished.end(); ++it) {
       const auto ttl = state_.tables().jobs.find(it->second)->shape->ttlAfterFinished;
       if (ttl.value < 0) continue;
-      if (it->first + ttl <= batch.now) old.push_back(it->second);
-      else earliest(nextExpiry_, it->first + ttl);
+      if (it->first + ttl <= batch.now)
+        old.push_back(it->second);
+      else
+        earliest(nextExpiry_, it->first + ttl);
     }
   }
   for (const auto id : old) {

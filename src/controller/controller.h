@@ -1,10 +1,11 @@
-// The one writer. It takes commands and reports in batches, asks state and scheduler, makes the events durable in one
-// append, and only then answers, publishes a snapshot and tells the engine.
+// The one writer. It takes commands and reports in batches, asks state and scheduler, makes the
+// events durable in one append, and only then answers, publishes a snapshot and tells the engine.
 //
-// One thread calls process(); nothing here draws a random number, and time comes from the Clock it was given, so the
-// same code runs live, simulated and under injected faults. ControllerThread (controller_thread.h) is the mailbox and
-// thread around it. When the ledger cannot be written (a full disk), new jobs are refused with the reason, running ones
-// go on, stops still work, and what the engine reports is kept until it can be recorded.
+// One thread calls process(); nothing here draws a random number, and time comes from the Clock it
+// was given, so the same code runs live, simulated and under injected faults. ControllerThread
+// (controller_thread.h) is the mailbox and thread around it. When the ledger cannot be written (a
+// full disk), new jobs are refused with the reason, running ones go on, stops still work, and what
+// the engine reports is kept until it can be recorded.
 #pragma once
 
 #include <functional>
@@ -64,19 +65,23 @@ struct ControllerOptions {
   std::string version;  // of Bole, for server.started
   std::string bootId;   // of the machine's kernel
   scheduler::Policy policy;
-  std::uint64_t sealAfterEvents = 10'000;  // a segment's length, or the number of jobs if there are more
-  std::size_t keepFinishedJobs = 5'000;    // in the state; older ones stay in the ledger
-  std::size_t maxLiveJobs = 200'000;       // more are refused for now
+  std::uint64_t sealAfterEvents =
+      10'000;  // a segment's length, or the number of jobs if there are more
+  std::size_t keepFinishedJobs = 5'000;  // in the state; older ones stay in the ledger
+  std::size_t maxLiveJobs = 200'000;     // more are refused for now
 };
 
 class Controller {
  public:
-  // Reads the newest snapshot and the tail behind it. Errors: kCorrupt, kUnsupported. The three outlive it.
+  // Reads the newest snapshot and the tail behind it. Errors: kCorrupt, kUnsupported. The three
+  // outlive it.
   [[nodiscard]] static Result<std::unique_ptr<Controller>> open(ControllerOptions options,
                                                                 ports::Ledger& ledger,
-                                                                ports::Engine& engine, Clock& clock);
+                                                                ports::Engine& engine,
+                                                                Clock& clock);
 
-  // Records the start and hands every live attempt to the engine, whose reports must reach process() as messages.
+  // Records the start and hands every live attempt to the engine, whose reports must reach
+  // process() as messages.
   [[nodiscard]] Result<void> start(std::vector<model::Node> nodes);
 
   void process(std::vector<Message> batch);
@@ -89,7 +94,8 @@ class Controller {
     return std::atomic_load(&snapshot_);
   }
 
-  // How long process() may be left without a Tick; negative: for ever. Only the controller's thread.
+  // How long process() may be left without a Tick; negative: for ever. Only the controller's
+  // thread.
   [[nodiscard]] Duration untilNextTick();
 
   // Called on the controller's thread after each published snapshot.
@@ -137,8 +143,8 @@ class Controller {
   void handle(Batch& batch, const NodesProbed& message);
   void handle(Batch& batch, const Tick& message);
   Result<model::SubmitAnswer> submit(Batch& batch, const SubmitJobs& message);
-  Result<void> submitOne(Batch& batch, const SubmitJobs& message, std::size_t index, ProjectId project,
-                         UserId user, model::SubmitAnswer& answer);
+  Result<void> submitOne(Batch& batch, const SubmitJobs& message, std::size_t index,
+                         ProjectId project, UserId user, model::SubmitAnswer& answer);
   Result<ProjectId> projectNamed(Batch& batch, const std::string& name, const Caller& caller);
   Result<UserId> userNamed(Batch& batch, const std::string& name);
   Result<void> stopOne(Batch& batch, const StopJob& message);
@@ -162,15 +168,15 @@ class Controller {
   std::unordered_map<std::string, UserId> userIds_;
   std::unordered_map<std::string, std::vector<JobId>> requests_;  // by user and request id
   bool writable_ = true;
-  Error problem_;  // why not, where it is not
-  Duration triedAt_;              // monotonic, of the last failed append
+  Error problem_;                  // why not, where it is not
+  Duration triedAt_;               // monotonic, of the last failed append
   std::vector<Message> deferred_;  // reports that could not be recorded yet
   bool wholeQueue_ = true;  // the next plan looks at every queued job, not at the new ones alone
   Timestamp nextLook_;      // when time alone may change the plan; 0: never
   std::uint64_t sealedAt_ = 0;
   std::uint64_t revision_ = 0;
-  bool keeps_ = false;            // capacity is kept for a job: every plan looks at the whole queue
-  Timestamp nextExpiry_;          // of a finished job's retention; 0: none
+  bool keeps_ = false;    // capacity is kept for a job: every plan looks at the whole queue
+  Timestamp nextExpiry_;  // of a finished job's retention; 0: none
   Readings seen_;
   std::shared_ptr<const Snapshot> snapshot_;  // through std::atomic_load and std::atomic_store
   std::function<void()> published_;

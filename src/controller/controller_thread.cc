@@ -9,7 +9,9 @@ constexpr std::size_t kMailbox = 65'536;
 
 ControllerThread::ControllerThread(Controller& controller) : controller_(controller) {}
 
-ControllerThread::~ControllerThread() { stop(); }
+ControllerThread::~ControllerThread() {
+  stop();
+}
 
 void ControllerThread::start() {
   thread_ = std::thread([this] { loop(); });
@@ -44,8 +46,10 @@ void ControllerThread::loop() {
     {
       std::unique_lock lock(mutex_);
       const auto ready = [this] { return stopping_ || !mailbox_.empty(); };
-      if (patience.value < 0) wake_.wait(lock, ready);
-      else wake_.wait_for(lock, std::chrono::microseconds(patience.value), ready);
+      if (patience.value < 0)
+        wake_.wait(lock, ready);
+      else
+        wake_.wait_for(lock, std::chrono::microseconds(patience.value), ready);
       batch.swap(mailbox_);
       if (batch.empty() && stopping_) return;
     }

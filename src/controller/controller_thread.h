@@ -1,4 +1,5 @@
-// The controller's mailbox and thread: messages from any thread, handled in batches in the order they came.
+// The controller's mailbox and thread: messages from any thread, handled in batches in the order
+// they came.
 #pragma once
 
 #include <condition_variable>
@@ -20,8 +21,9 @@ class ControllerThread {
   void start();
   void stop();  // handles what is in the mailbox, then ends
 
-  // Never blocks on a reader. False when the mailbox is full (commands are then refused with kUnavailable by the door;
-  // reports of the engine are always taken, they are bounded by the live attempts) or the thread is stopping.
+  // Never blocks on a reader. False when the mailbox is full (commands are then refused with
+  // kUnavailable by the door; reports of the engine are always taken, they are bounded by the live
+  // attempts) or the thread is stopping.
   [[nodiscard]] bool post(Message message);
 
  private:

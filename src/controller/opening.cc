@@ -1,4 +1,5 @@
-// From the ledger to a state: the newest snapshot, the tail behind it, and the texts that readers want to see.
+// From the ledger to a state: the newest snapshot, the tail behind it, and the texts that readers
+// want to see.
 #include <fmt/format.h>
 
 #include "codec/codec.h"
@@ -9,8 +10,7 @@ namespace bole::controller {
 Result<std::unique_ptr<Controller>> Controller::open(ControllerOptions options,
                                                      ports::Ledger& ledger, ports::Engine& engine,
                                                      Clock& clock) {
-  std::unique_ptr<Controller> controller(
-      new Controller(std::move(options), ledger, engine, clock));
+  std::unique_ptr<Controller> controller(new Controller(std::move(options), ledger, engine, clock));
   BOLE_TRY(controller->replay());
   auto& seen = controller->seen_;
   seen = {clock.wall(), clock.monotonic(), clock.boottime(), Timestamp()};
@@ -22,10 +22,7 @@ Result<std::unique_ptr<Controller>> Controller::open(ControllerOptions options,
 
 Controller::Controller(ControllerOptions options, ports::Ledger& ledger, ports::Engine& engine,
                        Clock& clock)
-    : options_(std::move(options)),
-      ledger_(ledger),
-      engine_(engine),
-      clock_(clock) {}
+    : options_(std::move(options)), ledger_(ledger), engine_(engine), clock_(clock) {}
 
 Result<void> Controller::replay() {
   BOLE_ASSIGN(auto snapshot, ledger_.newestSnapshot());
@@ -39,17 +36,19 @@ Result<void> Controller::replay() {
     state_ = state::State(std::move(tables));
     sealedAt_ = snapshot->sequence;
   }
-  return ledger_.read(state_.tables().sequence + 1, [this](const ports::StoredEvent& stored) -> Result<void> {
-    const auto& envelope = stored.envelope;
-    BOLE_ASSIGN(const auto event,
-                codec::decodeEvent(envelope.kind, envelope.version, stored.body));
-    auto folded = state_.apply(event, envelope.sequence, envelope.time);
-    if (folded) return {};
-    return fail(makeError(ErrorCode::kCorrupt, "the ledger tells of something that cannot be: " +
-                                                   folded.error().message())
-                    .at(fmt::format("event {} ({})", envelope.sequence, envelope.kind))
-                    .withHint("run `bole fsck`; restore a backup if it finds damage"));
-  });
+  return ledger_.read(
+      state_.tables().sequence + 1, [this](const ports::StoredEvent& stored) -> Result<void> {
+        const auto& envelope = stored.envelope;
+        BOLE_ASSIGN(const auto event,
+                    codec::decodeEvent(envelope.kind, envelope.version, stored.body));
+        auto folded = state_.apply(event, envelope.sequence, envelope.time);
+        if (folded) return {};
+        return fail(
+            makeError(ErrorCode::kCorrupt,
+                      "the ledger tells of something that cannot be: " + folded.error().message())
+                .at(fmt::format("event {} ({})", envelope.sequence, envelope.kind))
+                .withHint("run `bole fsck`; restore a backup if it finds damage"));
+      });
 }
 
 void Controller::loadTexts() {

@@ -28,18 +28,23 @@ std::int32_t failedTask(const model::AttemptRecord& attempt, const ports::Attemp
   return static_cast<std::int32_t>(attempt.ranks[rank].task);
 }
 
-bool speaksOf(const model::LifecycleRule& rule, std::int32_t task, std::optional<std::int32_t> code) {
+bool speaksOf(const model::LifecycleRule& rule, std::int32_t task,
+              std::optional<std::int32_t> code) {
   if (rule.task >= 0 && rule.task != task) return false;
   switch (rule.event) {
     case model::PolicyEvent::kAny:
     case model::PolicyEvent::kPodFailed:
-    case model::PolicyEvent::kTaskFailed: return true;
-    case model::PolicyEvent::kExitCode: return code == rule.exitCode;
-    default: return false;
+    case model::PolicyEvent::kTaskFailed:
+      return true;
+    case model::PolicyEvent::kExitCode:
+      return code == rule.exitCode;
+    default:
+      return false;
   }
 }
 
-// Volcano's order: a task's own rules before the job's, a rule for the exit code before a general one.
+// Volcano's order: a task's own rules before the job's, a rule for the exit code before a general
+// one.
 const model::LifecycleRule* ruleFor(const model::JobShape& shape, std::int32_t task,
                                     std::optional<std::int32_t> code) {
   const model::LifecycleRule* best = nullptr;
@@ -65,12 +70,16 @@ Verdict afterFailure(const model::JobRecord& job, const model::AttemptRecord& at
     switch (rule->action) {
       case model::PolicyAction::kRestartJob:
       case model::PolicyAction::kRestartTask:
-      case model::PolicyAction::kRestartPod: return {left, model::JobState::kFailed};
-      case model::PolicyAction::kCompleteJob: return {false, model::JobState::kSucceeded};
-      default: return {false, model::JobState::kFailed};
+      case model::PolicyAction::kRestartPod:
+        return {left, model::JobState::kFailed};
+      case model::PolicyAction::kCompleteJob:
+        return {false, model::JobState::kSucceeded};
+      default:
+        return {false, model::JobState::kFailed};
     }
   }
-  return {job.shape->restart.kind == model::RestartKind::kOnFailure && left, model::JobState::kFailed};
+  return {job.shape->restart.kind == model::RestartKind::kOnFailure && left,
+          model::JobState::kFailed};
 }
 
 Duration backoffOf(const model::RestartPolicy& policy, std::uint32_t retries) {
@@ -82,7 +91,8 @@ Duration backoffOf(const model::RestartPolicy& policy, std::uint32_t retries) {
 }  // namespace
 
 void Controller::handle(Batch& batch, const ports::EngineReport& message) {
-  // A report that does not fit the state is of no use to anyone: it is dropped, the state stands as it was.
+  // A report that does not fit the state is of no use to anyone: it is dropped, the state stands as
+  // it was.
   static_cast<void>(std::visit([&](const auto& report) { return take(batch, report); }, message));
 }
 
@@ -114,7 +124,8 @@ Result<void> Controller::take(Batch& batch, const ports::AttemptFinished& report
   const auto jobId = attempt->job;
   const auto project = state_.tables().jobs.find(jobId)->project;
   std::vector<ports::SideValue> side;
-  model::AttemptEnded event{report.attempt, report.outcome, report.firstFailed, report.ranks, SideId()};
+  model::AttemptEnded event{report.attempt, report.outcome, report.firstFailed, report.ranks,
+                            SideId()};
   if (!report.note.empty()) {
     event.note = addSide(side, report.note);
     names_.put(event.note, std::make_shared<const std::string>(report.note));

@@ -1,5 +1,5 @@
-// What readers see: the state after a durable batch, joined with the texts of live and recent jobs. Immutable; holding one
-// costs the writer nothing but the chunks that change meanwhile.
+// What readers see: the state after a durable batch, joined with the texts of live and recent jobs.
+// Immutable; holding one costs the writer nothing but the chunks that change meanwhile.
 #pragma once
 
 #include <memory>
@@ -15,9 +15,10 @@ namespace bole::controller {
 struct Snapshot {
   std::uint64_t revision = 0;  // grows with each one published
   model::Tables tables;
-  CowTable<JobId, std::vector<model::Reason>> waiting;                     // why each queued job waits
-  CowTable<SideId, std::shared_ptr<const model::JobText>> texts;           // of jobs in the tables
-  CowTable<SideId, std::shared_ptr<const std::string>> names;              // of projects, users, notes, checkpoint paths
+  CowTable<JobId, std::vector<model::Reason>> waiting;            // why each queued job waits
+  CowTable<SideId, std::shared_ptr<const model::JobText>> texts;  // of jobs in the tables
+  CowTable<SideId, std::shared_ptr<const std::string>>
+      names;  // of projects, users, notes, checkpoint paths
   bool writable = true;
   std::string problem;  // why new commands are refused, where they are
 

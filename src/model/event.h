@@ -1,7 +1,9 @@
-// Events: what happened, as it stands in the ledger. The state is a fold of these and of nothing else.
+// Events: what happened, as it stands in the ledger. The state is a fold of these and of nothing
+// else.
 //
-// Bodies hold opaque ids and numbers. What belongs to a person is named by a SideId and lies in the side table.
-// A body's form never changes once written; a new form gets a new version (docs/checklists/add-an-event.md).
+// Bodies hold opaque ids and numbers. What belongs to a person is named by a SideId and lies in the
+// side table. A body's form never changes once written; a new form gets a new version
+// (docs/checklists/add-an-event.md).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +17,8 @@
 
 namespace bole::model {
 
-// A server came up: the state before this event is what the last one left. Live attempts are looked up, not assumed.
+// A server came up: the state before this event is what the last one left. Live attempts are looked
+// up, not assumed.
 struct ServerStarted {
   static constexpr const char* kKind = "server.started";
   std::string version;
@@ -110,7 +113,8 @@ struct AttemptEnded {
   SideId note;  // what the engine had to say; unset: nothing
 };
 
-// The job will be tried again, not before `notBefore`. `retries` counts failures that the restart policy pays for.
+// The job will be tried again, not before `notBefore`. `retries` counts failures that the restart
+// policy pays for.
 struct JobRequeued {
   static constexpr const char* kKind = "job.requeued";
   JobId job;
@@ -139,9 +143,9 @@ struct JobForgotten {
   JobId job;
 };
 
-using Event = std::variant<ServerStarted, ClockAdjusted, ProjectCreated, UserSeen, NodeRegistered, NodeLost, JobSubmitted,
-                           AttemptPlanned, AttemptStarted, StopRequested, AttemptEnded, JobRequeued, JobEnded,
-                           CheckpointRecorded, JobForgotten>;
+using Event = std::variant<ServerStarted, ClockAdjusted, ProjectCreated, UserSeen, NodeRegistered,
+                           NodeLost, JobSubmitted, AttemptPlanned, AttemptStarted, StopRequested,
+                           AttemptEnded, JobRequeued, JobEnded, CheckpointRecorded, JobForgotten>;
 
 [[nodiscard]] inline const char* kindOf(const Event& event) {
   return std::visit([](const auto& body) { return std::decay_t<decltype(body)>::kKind; }, event);

@@ -1,8 +1,9 @@
 // Jobs as plain data, in two halves.
 //
 // *Shape* is what decisions read: counts, sizes, limits, rules. It stands in the event itself.
-// *Text* is what only people and processes read: names, commands, environments, paths. It lies in the ledger's side table,
-// can be erased there, and nothing is ever decided by it. tasks[i] of both halves describe the same task.
+// *Text* is what only people and processes read: names, commands, environments, paths. It lies in
+// the ledger's side table, can be erased there, and nothing is ever decided by it. tasks[i] of both
+// halves describe the same task.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +32,12 @@ enum class Network : std::uint8_t {
 
 // GPUs for each replica. Grammar: "2", "A100:2", "A100:80GB:2", "24GB..", "H100,A100:8".
 struct GpuRequest {
-  std::uint32_t count = 0;          // 0: none are seen
-  MilliGpu share = kWholeGpu;       // of each; under 1000 is a fraction (parsed now, refused by the scheduler)
-  std::vector<std::string> models;  // any of these, matched by whole words of the product name; empty: any
-  std::optional<Bytes> memoryMin;   // of each GPU
+  std::uint32_t count = 0;  // 0: none are seen
+  MilliGpu share =
+      kWholeGpu;  // of each; under 1000 is a fraction (parsed now, refused by the scheduler)
+  std::vector<std::string>
+      models;  // any of these, matched by whole words of the product name; empty: any
+  std::optional<Bytes> memoryMin;  // of each GPU
   std::optional<Bytes> memoryMax;
   bool operator==(const GpuRequest&) const = default;
 };
@@ -45,7 +48,7 @@ struct TaskShape {
   GpuRequest gpus;                 // for each replica
   MilliCpu cpus{1000};             // for each replica; 0: no share is set aside
   Bytes memory;                    // for each replica; 0: no limit
-  Bytes shm;                       // of /dev/shm; 0: half of the machine's memory, as memory is used
+  Bytes shm;  // of /dev/shm; 0: half of the machine's memory, as memory is used
   bool operator==(const TaskShape&) const = default;
 };
 
@@ -59,10 +62,25 @@ struct RestartPolicy {
   bool operator==(const RestartPolicy&) const = default;
 };
 
-// Volcano's lifecycle policies: when `event` happens in a task, do `action` with the whole job (or that task).
-enum class PolicyEvent : std::uint8_t { kAny, kPodFailed, kPodEvicted, kTaskCompleted, kTaskFailed, kExitCode, kUnknown };
+// Volcano's lifecycle policies: when `event` happens in a task, do `action` with the whole job (or
+// that task).
+enum class PolicyEvent : std::uint8_t {
+  kAny,
+  kPodFailed,
+  kPodEvicted,
+  kTaskCompleted,
+  kTaskFailed,
+  kExitCode,
+  kUnknown
+};
 enum class PolicyAction : std::uint8_t {
-  kAbortJob, kRestartJob, kRestartTask, kRestartPod, kTerminateJob, kCompleteJob, kResumeJob
+  kAbortJob,
+  kRestartJob,
+  kRestartTask,
+  kRestartPod,
+  kTerminateJob,
+  kCompleteJob,
+  kResumeJob
 };
 
 struct LifecycleRule {
@@ -78,14 +96,16 @@ struct JobShape {
   JobKind kind = JobKind::kJob;
   Runtime runtime = Runtime::kProcess;
   Network network = Network::kGang;
-  std::int32_t priority = 0;  // higher first; -1,000,000 to 1,000,000
+  std::int32_t priority = 0;     // higher first; -1,000,000 to 1,000,000
   std::vector<TaskShape> tasks;  // 1 to 64
-  std::uint32_t minAvailable = 1;  // of all replicas: the gang starts with at least these or not at all
+  std::uint32_t minAvailable =
+      1;  // of all replicas: the gang starts with at least these or not at all
   RestartPolicy restart;
   std::vector<LifecycleRule> rules;
-  Duration timeLimit;          // of one attempt, from its start; 0: none
+  Duration timeLimit;            // of one attempt, from its start; 0: none
   Duration grace = seconds(10);  // from SIGTERM to SIGKILL
-  Duration ttlAfterFinished{-1};  // kept this long after its end; negative: by the server's retention
+  Duration ttlAfterFinished{
+      -1};  // kept this long after its end; negative: by the server's retention
   std::uint32_t checkpointEvery = 0;  // epochs; for sizing what a stop loses; 0: not told
   bool operator==(const JobShape&) const = default;
 
@@ -110,16 +130,17 @@ struct Port {
   bool operator==(const Port&) const = default;
 };
 
-using EnvList = std::vector<std::pair<std::string, std::string>>;  // in the order written; the last of a name counts
+using EnvList = std::vector<std::pair<std::string, std::string>>;  // in the order written; the last
+                                                                   // of a name counts
 
 struct TaskText {
-  std::string name;                   // [a-z0-9-], unique in the job
-  std::vector<std::string> command;   // argv; at least one element
-  std::string image;                  // empty: the host's system
+  std::string name;                  // [a-z0-9-], unique in the job
+  std::vector<std::string> command;  // argv; at least one element
+  std::string image;                 // empty: the host's system
   EnvList env;
   std::vector<Port> ports;
   std::vector<Mount> mounts;
-  std::string workingDir;             // overrides the job's
+  std::string workingDir;  // overrides the job's
   bool operator==(const TaskText&) const = default;
 };
 
@@ -132,9 +153,10 @@ struct JobText {
   std::string checkpointPath;  // absolute or relative to workingDir; empty: none
   EnvList labels;
   std::vector<std::string> plugins;  // Volcano's, in use: "env", "svc", "ssh"
-  std::string upload;          // what the submitter brought along: SHA-256 of the archive in hex; empty: nothing
-  std::string specSource;      // file name as given, or "-" or "run"
-  std::string requestId;       // the client's; the same one again submits nothing
+  std::string
+      upload;  // what the submitter brought along: SHA-256 of the archive in hex; empty: nothing
+  std::string specSource;  // file name as given, or "-" or "run"
+  std::string requestId;   // the client's; the same one again submits nothing
   bool operator==(const JobText&) const = default;
 };
 
@@ -144,22 +166,40 @@ struct JobSpec {
   bool operator==(const JobSpec&) const = default;
 };
 
-// QUEUED STARTING RUNNING STOPPING SUCCEEDED FAILED CANCELLED; a preempted or retried job is QUEUED again.
-enum class JobState : std::uint8_t { kQueued, kStarting, kRunning, kStopping, kSucceeded, kFailed, kCancelled };
+// QUEUED STARTING RUNNING STOPPING SUCCEEDED FAILED CANCELLED; a preempted or retried job is QUEUED
+// again.
+enum class JobState : std::uint8_t {
+  kQueued,
+  kStarting,
+  kRunning,
+  kStopping,
+  kSucceeded,
+  kFailed,
+  kCancelled
+};
 
-[[nodiscard]] constexpr bool isTerminal(JobState state) { return state >= JobState::kSucceeded; }
+[[nodiscard]] constexpr bool isTerminal(JobState state) {
+  return state >= JobState::kSucceeded;
+}
 [[nodiscard]] constexpr bool holdsCapacity(JobState state) {
   return state >= JobState::kStarting && state <= JobState::kStopping;
 }
 
 // Why a running attempt is asked to stop.
-enum class StopReason : std::uint8_t { kNone, kCancelled, kTimeLimit, kPreempted, kRankFailed, kServerDown };
+enum class StopReason : std::uint8_t {
+  kNone,
+  kCancelled,
+  kTimeLimit,
+  kPreempted,
+  kRankFailed,
+  kServerDown
+};
 
 // How an attempt ended.
 enum class AttemptOutcome : std::uint8_t {
-  kCompleted,       // every rank exited 0, or a rule completed the job
-  kFailed,          // a rank ended with another status
-  kStopped,         // asked to stop, and did
+  kCompleted,  // every rank exited 0, or a rule completed the job
+  kFailed,     // a rank ended with another status
+  kStopped,    // asked to stop, and did
   kTimeLimit,
   kLaunchFailed,    // nothing of it ran, or not all of it could be started
   kRankLost,        // an init died without leaving the status: code unknown

@@ -30,12 +30,12 @@ struct Link {
 enum class GpuHealth : std::uint8_t { kHealthy, kSuspect, kDraining, kDown };
 
 struct Gpu {
-  std::string uuid;         // "GPU-8f3c..."; unique
-  std::string model;        // "A100-SXM4-80GB": the product name without "NVIDIA"
-  Bytes memory;             // what the device offers, 1 or more
-  std::string pciBusId;     // "0000:07:00.0"
-  std::uint32_t minor = 0;  // of /dev/nvidia<minor>
-  std::int32_t numaNode = 0;  // -1: unknown
+  std::string uuid;               // "GPU-8f3c..."; unique
+  std::string model;              // "A100-SXM4-80GB": the product name without "NVIDIA"
+  Bytes memory;                   // what the device offers, 1 or more
+  std::string pciBusId;           // "0000:07:00.0"
+  std::uint32_t minor = 0;        // of /dev/nvidia<minor>
+  std::int32_t numaNode = 0;      // -1: unknown
   std::string computeCapability;  // "8.0"; empty: unknown
   GpuHealth health = GpuHealth::kHealthy;
   bool operator==(const Gpu&) const = default;

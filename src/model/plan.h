@@ -10,7 +10,8 @@
 
 namespace bole::model {
 
-// What stands between a job and its start. A reason is a set of these; with all of them gone the job starts.
+// What stands between a job and its start. A reason is a set of these; with all of them gone the
+// job starts.
 enum class Obstacle : std::uint8_t {
   kGpus,         // not enough free GPUs of the kind asked for
   kGpusPerNode,  // enough in all, but no node has the number that one replica needs
@@ -46,7 +47,8 @@ struct Plan {
   std::vector<Start> starts;     // in the order decided
   std::vector<Waiting> waiting;  // every queued job that does not start, in queue order
   Timestamp nextLook;            // when time alone may change the plan (a back-off ends); 0: never
-  bool keeps = false;            // capacity is being kept for a job: the next plan must look at the whole queue
+  bool keeps =
+      false;  // capacity is being kept for a job: the next plan must look at the whole queue
 };
 
 }  // namespace bole::model

@@ -1,4 +1,5 @@
-// The state as plain tables: what room `state` folds events into, what the scheduler and every reader look at.
+// The state as plain tables: what room `state` folds events into, what the scheduler and every
+// reader look at.
 //
 // A copy is cheap (copy-on-write chunks) and never changes under its reader.
 #pragma once
@@ -24,7 +25,8 @@ struct JobRecord {
   std::shared_ptr<const JobShape> shape;  // never null
   JobState state = JobState::kQueued;
   Timestamp submittedAt;
-  Timestamp queuedAt;   // keeps its first value over retries and preemptions: the old place in the queue
+  Timestamp
+      queuedAt;  // keeps its first value over retries and preemptions: the old place in the queue
   Timestamp notBefore;  // backing off until then; 0: free to start
   Timestamp startedAt;  // of the newest attempt: when its capacity was taken; 0: never
   Timestamp runningAt;  // of the newest attempt: when every rank ran; 0: never
@@ -36,7 +38,8 @@ struct JobRecord {
   std::optional<AttemptOutcome> outcome;  // of the newest ended attempt
   std::int32_t firstFailed = -1;
   std::optional<RankExit> failure;  // of that rank
-  std::int64_t milliGpuMicros = 0;  // GPU-time of ended attempts: thousandths of a GPU x microseconds of ledger time
+  std::int64_t milliGpuMicros =
+      0;  // GPU-time of ended attempts: thousandths of a GPU x microseconds of ledger time
   std::uint64_t checkpoints = 0;
   std::uint64_t checkpointEpoch = 0;  // of the newest
   SideId checkpointPath;
@@ -54,7 +57,7 @@ struct AttemptRecord {
   std::optional<AttemptOutcome> outcome;
   std::vector<RankExit> exits;
   SideId note;
-  Duration leapsBefore;  // Tables::leaps when it was planned
+  Duration leapsBefore;               // Tables::leaps when it was planned
   std::uint64_t checkpointEpoch = 0;  // of its newest checkpoint; 0: none
 };
 

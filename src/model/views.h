@@ -1,5 +1,6 @@
-// What the API answers: the state as readers see it, joined with the texts of the side table. Field for field the stable
-// schema behind `--json`. Times are microseconds since 1970 UTC, 0 where not yet; durations are microseconds.
+// What the API answers: the state as readers see it, joined with the texts of the side table. Field
+// for field the stable schema behind `--json`. Times are microseconds since 1970 UTC, 0 where not
+// yet; durations are microseconds.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +19,17 @@ namespace bole::model {
 struct ExitView {
   std::uint32_t rank = 0;
   bool known = false;
-  std::int32_t code = -1;    // the exit code, -1 where a signal or nothing is known
-  std::int32_t signal = 0;   // the signal that ended it; 0: none
-  std::string text;          // "exit 137", "SIGKILL (signal 9)", "unknown"
+  std::int32_t code = -1;   // the exit code, -1 where a signal or nothing is known
+  std::int32_t signal = 0;  // the signal that ended it; 0: none
+  std::string text;         // "exit 137", "SIGKILL (signal 9)", "unknown"
 };
 
 struct ProgressView {
   std::uint64_t done = 0;   // epochs, else steps
   std::uint64_t total = 0;  // 0: not told
   std::string unit;         // "epoch" or "step"
-  std::vector<std::pair<std::string, std::string>> values;  // loss, accuracy, ... as the job wrote them
+  std::vector<std::pair<std::string, std::string>>
+      values;  // loss, accuracy, ... as the job wrote them
   Timestamp at;
 };
 
@@ -45,7 +47,7 @@ struct JobView {
   Timestamp submittedAt;
   Timestamp startedAt;
   Timestamp endedAt;
-  Duration running;       // of the newest attempt so far
+  Duration running;  // of the newest attempt so far
   std::uint32_t attempts = 0;
   std::optional<ProgressView> progress;
 };
@@ -80,14 +82,14 @@ struct CheckpointView {
 struct JobDetail {
   JobView summary;
   JobSpec spec;
-  std::vector<Reason> reasons;  // while it waits
-  std::vector<AttemptView> attempts;  // oldest first
-  std::uint64_t gpuMilliseconds = 0;  // whole GPUs x milliseconds, of all attempts so far
-  std::string workingDirectory;       // on the machine
-  std::string checkpointDirectory;    // empty: none
+  std::vector<Reason> reasons;               // while it waits
+  std::vector<AttemptView> attempts;         // oldest first
+  std::uint64_t gpuMilliseconds = 0;         // whole GPUs x milliseconds, of all attempts so far
+  std::string workingDirectory;              // on the machine
+  std::string checkpointDirectory;           // empty: none
   std::optional<CheckpointView> checkpoint;  // the newest complete one
-  std::vector<std::string> lastLines;  // of the rank that failed first
-  std::int32_t exitCode = -1;  // what `bole run` exits with; -1 while not ended
+  std::vector<std::string> lastLines;        // of the rank that failed first
+  std::int32_t exitCode = -1;                // what `bole run` exits with; -1 while not ended
 };
 
 struct GpuView {
@@ -125,7 +127,7 @@ struct StatusView {
   Timestamp startedAt;
   Timestamp now;  // ledger time
   bool writable = true;
-  std::string problem;  // why not, or what else is wrong; empty: nothing
+  std::string problem;             // why not, or what else is wrong; empty: nothing
   std::vector<std::string> notes;  // what this machine cannot do, in plain lines
   std::uint64_t events = 0;
   std::uint64_t queued = 0;
@@ -140,7 +142,7 @@ struct EventView {
   std::uint64_t sequence = 0;
   Timestamp time;
   std::string kind;
-  std::string actor;    // a name, or "bole"
+  std::string actor;  // a name, or "bole"
   std::string project;
   std::string source;
   std::string summary;  // one line
@@ -155,13 +157,13 @@ struct LogLineView {
 };
 
 struct SubmitRequest {
-  std::string spec;      // the text of a bole.yaml (JSON is YAML too) or a Volcano Job
-  std::string fileName;  // for messages
-  std::string directory; // absolute: where relative paths begin
+  std::string spec;       // the text of a bole.yaml (JSON is YAML too) or a Volcano Job
+  std::string fileName;   // for messages
+  std::string directory;  // absolute: where relative paths begin
   std::vector<std::pair<std::string, std::string>> env;  // values for bare names in the spec
-  std::string upload;    // see POST /v1/uploads; empty: nothing
-  std::string project;   // overrides the spec's; empty: the spec's
-  std::string requestId; // the same id again gives the same job and submits nothing
+  std::string upload;                                    // see POST /v1/uploads; empty: nothing
+  std::string project;                                   // overrides the spec's; empty: the spec's
+  std::string requestId;  // the same id again gives the same job and submits nothing
   bool dryRun = false;
 };
 

@@ -1,8 +1,8 @@
 // An execution engine: starts, stops and watches attempts. It decides nothing.
 //
-// Start and stop are idempotent and return at once; what happens is told through reports, at least once each, in any
-// order across attempts. An engine holds no truth of its own: after a restart it is given the live attempts by adopt() and
-// reports what became of them.
+// Start and stop are idempotent and return at once; what happens is told through reports, at least
+// once each, in any order across attempts. An engine holds no truth of its own: after a restart it
+// is given the live attempts by adopt() and reports what became of them.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ struct AttemptOrder {
   std::shared_ptr<const model::JobShape> shape;
   std::shared_ptr<const model::JobText> text;
   std::vector<model::RankPlacement> ranks;
-  std::vector<std::shared_ptr<const model::Node>> nodes;  // the node of each rank, parallel to ranks
+  std::vector<std::shared_ptr<const model::Node>>
+      nodes;  // the node of each rank, parallel to ranks
 };
 
 struct AttemptRunning {
@@ -60,14 +61,15 @@ class Engine {
   // Called once before anything else. `report` may be called from any thread; it never blocks.
   virtual void open(std::function<void(EngineReport)> report) = 0;
 
-  // Runs the attempt, unless it was already started (also by an earlier life of the server). Failing to start is a
-  // report (kLaunchFailed), not an error here.
+  // Runs the attempt, unless it was already started (also by an earlier life of the server).
+  // Failing to start is a report (kLaunchFailed), not an error here.
   virtual void start(AttemptOrder order) = 0;
 
   // SIGTERM, `grace`, SIGKILL. Of an attempt that is gone: reports AttemptFinished again.
   virtual void stop(AttemptId attempt, model::StopReason reason, Duration grace) = 0;
 
-  // After a restart: watch this attempt, which the ledger says is live. One whose supervisor never claimed it is started.
+  // After a restart: watch this attempt, which the ledger says is live. One whose supervisor never
+  // claimed it is started.
   virtual void adopt(AttemptOrder order) = 0;
 
   // The attempt's end is durable in the ledger: what the engine kept for it (but its logs) may go.

@@ -12,8 +12,8 @@ class GpuProbe {
  public:
   virtual ~GpuProbe() = default;
 
-  // The machines this probe sees: one for the real one, one or more when emulated. Names, GPUs in PCI order, links; CPUs,
-  // memory and NUMA of the host (an emulated node has its own machine's).
+  // The machines this probe sees: one for the real one, one or more when emulated. Names, GPUs in
+  // PCI order, links; CPUs, memory and NUMA of the host (an emulated node has its own machine's).
   [[nodiscard]] virtual Result<std::vector<model::Node>> probe() = 0;
 };
 

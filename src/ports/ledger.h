@@ -1,9 +1,10 @@
 // The append-only event log: the one place where Bole's truth is kept.
 //
-// A Ledger stores events in order, each chained to the one before by SHA-256, in sealed segments that open with a signed
-// snapshot of the state. It knows nothing of what the bodies mean. Values that belong to people (names, commands,
-// environments) lie in a side table; the chain covers SHA-256(salt || value), so that they can be erased later.
-// One thread uses a Ledger at a time unless a function says otherwise.
+// A Ledger stores events in order, each chained to the one before by SHA-256, in sealed segments
+// that open with a signed snapshot of the state. It knows nothing of what the bodies mean. Values
+// that belong to people (names, commands, environments) lie in a side table; the chain covers
+// SHA-256(salt || value), so that they can be erased later. One thread uses a Ledger at a time
+// unless a function says otherwise.
 #pragma once
 
 #include <cstdint>
@@ -76,15 +77,17 @@ class Ledger {
  public:
   virtual ~Ledger() = default;
 
-  // Makes all of `events` durable in one transaction, or none. After it returns they survive a power loss.
-  // Errors: kUnavailable (disk full, read-only), kCorrupt, kInternal (a sequence that is not the next: our bug).
-  // After an error the ledger is as before the call.
+  // Makes all of `events` durable in one transaction, or none. After it returns they survive a
+  // power loss. Errors: kUnavailable (disk full, read-only), kCorrupt, kInternal (a sequence that
+  // is not the next: our bug). After an error the ledger is as before the call.
   [[nodiscard]] virtual Result<void> append(std::span<const NewEvent> events) = 0;
 
-  // As append, for what must be recorded even on a full disk (stops, exits): gives up the reserve to make room.
+  // As append, for what must be recorded even on a full disk (stops, exits): gives up the reserve
+  // to make room.
   [[nodiscard]] virtual Result<void> appendUrgent(std::span<const NewEvent> events) = 0;
 
-  // Visits the events with sequence >= from in order, until the end or until `visit` returns an error, which is returned.
+  // Visits the events with sequence >= from in order, until the end or until `visit` returns an
+  // error, which is returned.
   [[nodiscard]] virtual Result<void> read(
       std::uint64_t from, const std::function<Result<void>(const StoredEvent&)>& visit) = 0;
 
@@ -92,11 +95,12 @@ class Ledger {
   [[nodiscard]] virtual Result<std::string> side(SideId id) = 0;
   [[nodiscard]] virtual Result<void> eraseSide(SideId id) = 0;
 
-  // Seals the open segment at its last event and opens the next with `state`, signed. kInvalid if `sequence` is not
-  // the last one.
+  // Seals the open segment at its last event and opens the next with `state`, signed. kInvalid if
+  // `sequence` is not the last one.
   [[nodiscard]] virtual Result<void> seal(std::uint64_t sequence, std::string_view state) = 0;
 
-  // The newest snapshot whose signature and hash hold; none for a young ledger. A damaged newest one is kCorrupt.
+  // The newest snapshot whose signature and hash hold; none for a young ledger. A damaged newest
+  // one is kCorrupt.
   [[nodiscard]] virtual Result<std::optional<StoredSnapshot>> newestSnapshot() = 0;
 
   [[nodiscard]] virtual LedgerStatus status() const = 0;

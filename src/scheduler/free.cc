@@ -21,7 +21,8 @@ FreeCapacity::FreeCapacity(const model::Tables& tables, bool empty) {
   });
 }
 
-void FreeCapacity::take(std::size_t node, const model::TaskShape& task, const std::vector<std::uint32_t>& gpus) {
+void FreeCapacity::take(std::size_t node, const model::TaskShape& task,
+                        const std::vector<std::uint32_t>& gpus) {
   auto& free = nodes_[node];
   for (const auto gpu : gpus) free.idle[gpu] = false;
   free.idleCount -= static_cast<std::int64_t>(gpus.size());

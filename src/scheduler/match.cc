@@ -27,7 +27,8 @@ std::vector<std::string> words(std::string_view text) {
 bool namesModel(std::string_view wanted, std::string_view model) {
   const auto asked = words(wanted);
   const auto has = words(model);
-  return !asked.empty() && std::search(has.begin(), has.end(), asked.begin(), asked.end()) != has.end();
+  return !asked.empty() &&
+         std::search(has.begin(), has.end(), asked.begin(), asked.end()) != has.end();
 }
 
 bool matches(const model::GpuRequest& request, const model::Gpu& gpu) {
@@ -42,8 +43,10 @@ bool matches(const model::GpuRequest& request, const model::Gpu& gpu) {
 std::string kindText(const model::GpuRequest& request) {
   std::string text;
   for (const auto& model : request.models) text += (text.empty() ? "" : " or ") + model;
-  if (text.empty()) text = "GPU";
-  else text += " GPU";
+  if (text.empty())
+    text = "GPU";
+  else
+    text += " GPU";
   if (request.memoryMin && request.memoryMax) {
     text += " of " + formatBytes(*request.memoryMin) + " to " + formatBytes(*request.memoryMax);
   } else if (request.memoryMin) {

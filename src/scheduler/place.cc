@@ -11,13 +11,20 @@ namespace {
 // How good a link is: higher is nearer. NVLinks count; then the order of `nvidia-smi topo`.
 std::int64_t linkScore(const model::Link& link) {
   switch (link.kind) {
-    case model::LinkKind::kNvLink: return 100 + link.nvLinks;
-    case model::LinkKind::kPix: return 50;
-    case model::LinkKind::kPxb: return 40;
-    case model::LinkKind::kPhb: return 30;
-    case model::LinkKind::kNode: return 20;
-    case model::LinkKind::kSys: return 10;
-    case model::LinkKind::kSelf: break;
+    case model::LinkKind::kNvLink:
+      return 100 + link.nvLinks;
+    case model::LinkKind::kPix:
+      return 50;
+    case model::LinkKind::kPxb:
+      return 40;
+    case model::LinkKind::kPhb:
+      return 30;
+    case model::LinkKind::kNode:
+      return 20;
+    case model::LinkKind::kSys:
+      return 10;
+    case model::LinkKind::kSelf:
+      break;
   }
   return 0;
 }
@@ -30,18 +37,22 @@ std::vector<std::uint32_t> candidates(const FreeNode& node, const model::GpuRequ
   return out;
 }
 
-// Links from `gpu` to idle GPUs that are not wanted: taking a well linked GPU alone breaks a pair that a later job may want.
+// Links from `gpu` to idle GPUs that are not wanted: taking a well linked GPU alone breaks a pair
+// that a later job may want.
 std::int64_t linksBroken(const FreeNode& node, std::uint32_t gpu) {
   std::int64_t best = 0;
   for (std::uint32_t other = 0; other < node.idle.size(); ++other) {
-    if (other != gpu && node.idle[other]) best = std::max(best, linkScore(node.node->link(gpu, other)));
+    if (other != gpu && node.idle[other])
+      best = std::max(best, linkScore(node.node->link(gpu, other)));
   }
   return best;
 }
 
-// `count` of the candidates: grown from each start by the best linked next one; the best sum of links wins, ties by least
-// links broken, then by lowest index. Exact for pairs, and for the symmetrical shapes of real machines.
-std::vector<std::uint32_t> bestLinked(const FreeNode& node, const std::vector<std::uint32_t>& from, std::size_t count) {
+// `count` of the candidates: grown from each start by the best linked next one; the best sum of
+// links wins, ties by least links broken, then by lowest index. Exact for pairs, and for the
+// symmetrical shapes of real machines.
+std::vector<std::uint32_t> bestLinked(const FreeNode& node, const std::vector<std::uint32_t>& from,
+                                      std::size_t count) {
   std::vector<std::uint32_t> best;
   std::int64_t bestScore = std::numeric_limits<std::int64_t>::min();
   for (const auto start : from) {
@@ -77,8 +88,10 @@ bool hasRoom(const FreeNode& node, const model::TaskShape& task) {
          node.idleCount >= static_cast<std::int64_t>(task.gpus.count);
 }
 
-// The node for one replica: one that this gang already uses, else the one with the fewest idle GPUs left over.
-std::optional<std::size_t> nodeFor(const FreeCapacity& free, const model::TaskShape& task, const std::vector<bool>& used,
+// The node for one replica: one that this gang already uses, else the one with the fewest idle GPUs
+// left over.
+std::optional<std::size_t> nodeFor(const FreeCapacity& free, const model::TaskShape& task,
+                                   const std::vector<bool>& used,
                                    std::vector<std::uint32_t>& gpus) {
   std::optional<std::size_t> best;
   std::pair<int, std::int64_t> bestRank;
@@ -96,8 +109,10 @@ std::optional<std::size_t> nodeFor(const FreeCapacity& free, const model::TaskSh
   return best;
 }
 
-// For whole gangs on one node: GPUs of all ranks are chosen together, so that the gang is well linked, not each rank alone.
-std::optional<std::vector<model::RankPlacement>> placeOnOneNode(FreeCapacity& free, const model::JobShape& shape,
+// For whole gangs on one node: GPUs of all ranks are chosen together, so that the gang is well
+// linked, not each rank alone.
+std::optional<std::vector<model::RankPlacement>> placeOnOneNode(FreeCapacity& free,
+                                                                const model::JobShape& shape,
                                                                 std::size_t at) {
   const auto& node = free.nodes()[at];
   const auto& request = shape.tasks.front().gpus;
@@ -105,8 +120,9 @@ std::optional<std::vector<model::RankPlacement>> placeOnOneNode(FreeCapacity& fr
   MilliCpu cpus;
   Bytes memory;
   for (const auto& task : shape.tasks) {
-    if (task.gpus.count > 0 && !(task.gpus.models == request.models && task.gpus.memoryMin == request.memoryMin &&
-                                 task.gpus.memoryMax == request.memoryMax)) {
+    if (task.gpus.count > 0 &&
+        !(task.gpus.models == request.models && task.gpus.memoryMin == request.memoryMin &&
+          task.gpus.memoryMax == request.memoryMax)) {
       return std::nullopt;  // several kinds: rank by rank
     }
     gpus += std::size_t{task.replicas} * task.gpus.count;
@@ -122,8 +138,9 @@ std::optional<std::vector<model::RankPlacement>> placeOnOneNode(FreeCapacity& fr
   for (std::uint32_t t = 0; t < shape.tasks.size(); ++t) {
     const auto& task = shape.tasks[t];
     for (std::uint32_t r = 0; r < task.replicas; ++r) {
-      std::vector<std::uint32_t> own(chosen.begin() + static_cast<std::ptrdiff_t>(next),
-                                     chosen.begin() + static_cast<std::ptrdiff_t>(next + task.gpus.count));
+      std::vector<std::uint32_t> own(
+          chosen.begin() + static_cast<std::ptrdiff_t>(next),
+          chosen.begin() + static_cast<std::ptrdiff_t>(next + task.gpus.count));
       next += task.gpus.count;
       free.take(at, task, own);
       ranks.push_back({t, r, node.id, std::move(own)});
@@ -133,7 +150,8 @@ std::optional<std::vector<model::RankPlacement>> placeOnOneNode(FreeCapacity& fr
 }
 
 // The node with the fewest idle GPUs that takes the whole gang.
-std::optional<std::vector<model::RankPlacement>> placeTogether(FreeCapacity& free, const model::JobShape& shape) {
+std::optional<std::vector<model::RankPlacement>> placeTogether(FreeCapacity& free,
+                                                               const model::JobShape& shape) {
   std::vector<std::size_t> order(free.nodes().size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -145,7 +163,8 @@ std::optional<std::vector<model::RankPlacement>> placeTogether(FreeCapacity& fre
   return std::nullopt;
 }
 
-model::Reason shortage(model::Obstacle obstacle, std::int64_t needed, std::int64_t available, std::string detail = {}) {
+model::Reason shortage(model::Obstacle obstacle, std::int64_t needed, std::int64_t available,
+                       std::string detail = {}) {
   model::Reason reason;
   reason.obstacle = obstacle;
   reason.needed = needed;
@@ -156,7 +175,8 @@ model::Reason shortage(model::Obstacle obstacle, std::int64_t needed, std::int64
 
 }  // namespace
 
-std::optional<std::vector<model::RankPlacement>> placeGang(FreeCapacity& free, const model::JobShape& shape) {
+std::optional<std::vector<model::RankPlacement>> placeGang(FreeCapacity& free,
+                                                           const model::JobShape& shape) {
   if (auto together = placeTogether(free, shape)) return together;
   const auto mark = free.mark();
   std::vector<model::RankPlacement> ranks;
@@ -210,19 +230,23 @@ std::vector<model::Reason> obstacles(const FreeCapacity& free, const model::JobS
       most = std::max(most, idle);
     }
     const auto needed = std::int64_t{task.replicas} * task.gpus.count;
-    if (total < needed) out.push_back(shortage(Obstacle::kGpus, needed, total, kindText(task.gpus)));
+    if (total < needed)
+      out.push_back(shortage(Obstacle::kGpus, needed, total, kindText(task.gpus)));
     else if (most < task.gpus.count) {
       out.push_back(shortage(Obstacle::kGpusPerNode, task.gpus.count, most, kindText(task.gpus)));
     }
   }
   if (cpusFree < cpus) out.push_back(shortage(Obstacle::kCpus, cpus.value, cpusFree.value));
-  if (memoryFree < memory) out.push_back(shortage(Obstacle::kMemory, memory.value, memoryFree.value));
+  if (memoryFree < memory)
+    out.push_back(shortage(Obstacle::kMemory, memory.value, memoryFree.value));
   if (!out.empty()) return out;
-  // Enough of everything in all, but not in the same place: the tasks compete, or a node has GPUs and no CPUs left.
+  // Enough of everything in all, but not in the same place: the tasks compete, or a node has GPUs
+  // and no CPUs left.
   for (const auto& task : shape.tasks) {
     if (task.gpus.count > 0) {
       const auto needed = std::int64_t{task.replicas} * task.gpus.count;
-      out.push_back(shortage(Obstacle::kGpus, needed, 0, kindText(task.gpus) + " with CPUs and memory beside it"));
+      out.push_back(shortage(Obstacle::kGpus, needed, 0,
+                             kindText(task.gpus) + " with CPUs and memory beside it"));
     }
   }
   if (out.empty()) out.push_back(shortage(Obstacle::kCpus, cpus.value, cpusFree.value));

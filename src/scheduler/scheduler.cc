@@ -15,8 +15,8 @@ namespace {
 // Jobs alike in everything that placing reads are tried once a cycle.
 struct ShapeLess {
   static auto key(const model::TaskShape& task) {
-    return std::tie(task.replicas, task.gpus.count, task.gpus.share, task.gpus.models, task.gpus.memoryMin,
-                    task.gpus.memoryMax, task.cpus, task.memory);
+    return std::tie(task.replicas, task.gpus.count, task.gpus.share, task.gpus.models,
+                    task.gpus.memoryMin, task.gpus.memoryMax, task.cpus, task.memory);
   }
   bool operator()(const model::JobShape* a, const model::JobShape* b) const {
     return std::lexicographical_compare(
@@ -59,11 +59,14 @@ class Cycle {
     if (keeper_.isSet() && keptWouldDo(job)) why = {keptFor()};
     blocked_.emplace(job.shape.get(), why);
     wait(job.id, std::move(why));
-    if (!keeper_.isSet() && now_ - job.queuedAt >= policy_.patience) keepFor(job);
-    else if (!keeper_.isSet()) lookAgainAt(job.queuedAt + policy_.patience);
+    if (!keeper_.isSet() && now_ - job.queuedAt >= policy_.patience)
+      keepFor(job);
+    else if (!keeper_.isSet())
+      lookAgainAt(job.queuedAt + policy_.patience);
   }
 
-  // The oldest blocked job that has lost patience gets every node that could serve a rank of it, until it starts.
+  // The oldest blocked job that has lost patience gets every node that could serve a rank of it,
+  // until it starts.
   void keepFor(const model::JobRecord& job) {
     keeper_ = job.id;
     plan_.keeps = true;
@@ -72,7 +75,8 @@ class Cycle {
       for (const auto& task : job.shape->tasks) {
         std::vector<std::uint32_t> gpus;
         for (std::uint32_t i = 0; i < nodes[n].idle.size(); ++i) {
-          if (task.gpus.count > 0 && nodes[n].idle[i] && matches(task.gpus, nodes[n].node->gpus[i])) gpus.push_back(i);
+          if (task.gpus.count > 0 && nodes[n].idle[i] && matches(task.gpus, nodes[n].node->gpus[i]))
+            gpus.push_back(i);
         }
         if (!gpus.empty()) free_.take(n, kept_, gpus);
       }
@@ -84,7 +88,8 @@ class Cycle {
     }
   }
 
-  // Would the job fit if nothing were kept? Asked of the tables as they are, after this cycle's starts.
+  // Would the job fit if nothing were kept? Asked of the tables as they are, after this cycle's
+  // starts.
   [[nodiscard]] bool keptWouldDo(const model::JobRecord& job) const {
     FreeCapacity all(tables_, false);
     for (const auto& start : plan_.starts) {
@@ -113,7 +118,9 @@ class Cycle {
     wait(job.id, {reason});
   }
 
-  void wait(JobId id, std::vector<model::Reason> reasons) { plan_.waiting.push_back({id, std::move(reasons)}); }
+  void wait(JobId id, std::vector<model::Reason> reasons) {
+    plan_.waiting.push_back({id, std::move(reasons)});
+  }
 
   void lookAgainAt(Timestamp time) {
     if (plan_.nextLook.micros == 0 || time < plan_.nextLook) plan_.nextLook = time;
@@ -141,30 +148,39 @@ std::string sentence(const model::Reason& reason) {
     case Obstacle::kGpus:
       return fmt::format("waits for {} {}{}: {} free now", reason.needed,
                          reason.detail.empty() ? "GPU" : reason.detail,
-                         reason.needed == 1 || reason.detail.find(' ', reason.detail.find("GPU")) != std::string::npos ? "" : "s",
+                         reason.needed == 1 || reason.detail.find(' ', reason.detail.find("GPU")) !=
+                                                   std::string::npos
+                             ? ""
+                             : "s",
                          reason.available);
     case Obstacle::kGpusPerNode:
-      return fmt::format("waits for a node with {} free {}s: the most on one node is {}", reason.needed,
-                         reason.detail.empty() ? "GPU" : reason.detail, reason.available);
+      return fmt::format("waits for a node with {} free {}s: the most on one node is {}",
+                         reason.needed, reason.detail.empty() ? "GPU" : reason.detail,
+                         reason.available);
     case Obstacle::kCpus:
-      return fmt::format("waits for {:g} CPUs: {:g} free now", static_cast<double>(reason.needed) / 1000,
+      return fmt::format("waits for {:g} CPUs: {:g} free now",
+                         static_cast<double>(reason.needed) / 1000,
                          static_cast<double>(reason.available) / 1000);
     case Obstacle::kMemory:
       return fmt::format("waits for {} of memory: {} free now", formatBytes(Bytes(reason.needed)),
                          formatBytes(Bytes(reason.available)));
     case Obstacle::kAhead:
-      return fmt::format("waits behind job {}, for which capacity is being kept", reason.ahead.value);
+      return fmt::format("waits behind job {}, for which capacity is being kept",
+                         reason.ahead.value);
     case Obstacle::kBackoff:
       return fmt::format("waits until {} UTC before trying again", formatTimestamp(reason.until));
-    case Obstacle::kNoNodes: return "waits for a node: none is present";
-    case Obstacle::kNotLookedAt: return "waits for the scheduler to come to it";
+    case Obstacle::kNoNodes:
+      return "waits for a node: none is present";
+    case Obstacle::kNotLookedAt:
+      return "waits for the scheduler to come to it";
   }
   return {};
 }
 
 }  // namespace
 
-model::Plan plan(const model::Tables& tables, const std::vector<JobId>& queue, Timestamp now, const Policy& policy) {
+model::Plan plan(const model::Tables& tables, const std::vector<JobId>& queue, Timestamp now,
+                 const Policy& policy) {
   Cycle cycle(tables, now, policy);
   for (const auto id : queue) cycle.look(id);
   return cycle.take();
@@ -186,22 +202,25 @@ Result<void> canEverRun(const model::Tables& tables, const model::JobShape& shap
     std::string part;
     switch (reason.obstacle) {
       case model::Obstacle::kGpus:
-        part = fmt::format("needs {} {}{}, this cloud has {}", reason.needed, reason.detail, reason.needed == 1 ? "" : "s",
-                           reason.available);
-        break;
-      case model::Obstacle::kGpusPerNode:
-        part = fmt::format("needs {} {}{} in one node, the largest has {}", reason.needed, reason.detail,
+        part = fmt::format("needs {} {}{}, this cloud has {}", reason.needed, reason.detail,
                            reason.needed == 1 ? "" : "s", reason.available);
         break;
+      case model::Obstacle::kGpusPerNode:
+        part = fmt::format("needs {} {}{} in one node, the largest has {}", reason.needed,
+                           reason.detail, reason.needed == 1 ? "" : "s", reason.available);
+        break;
       case model::Obstacle::kCpus:
-        part = fmt::format("needs {:g} CPUs, this cloud has {:g}", static_cast<double>(reason.needed) / 1000,
+        part = fmt::format("needs {:g} CPUs, this cloud has {:g}",
+                           static_cast<double>(reason.needed) / 1000,
                            static_cast<double>(reason.available) / 1000);
         break;
       case model::Obstacle::kMemory:
-        part = fmt::format("needs {} of memory, this cloud has {}", formatBytes(Bytes(reason.needed)),
-                           formatBytes(Bytes(reason.available)));
+        part = fmt::format("needs {} of memory, this cloud has {}",
+                           formatBytes(Bytes(reason.needed)), formatBytes(Bytes(reason.available)));
         break;
-      default: part = sentence(reason); break;
+      default:
+        part = sentence(reason);
+        break;
     }
     why += (why.empty() ? "" : "; ") + part;
   }

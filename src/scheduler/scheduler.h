@@ -1,8 +1,10 @@
-// Which jobs start where, and why every other one waits: a pure function of a snapshot, the time and a policy.
+// Which jobs start where, and why every other one waits: a pure function of a snapshot, the time
+// and a policy.
 //
-// Order: priority, then arrival. A gang starts with all of its ranks or not at all. A job that does not fit is passed by smaller
-// ones behind it until it has waited for `policy.patience`; from then on what it could use is kept for it (Obstacle::kAhead).
-// Bounded work: at most policy.maxJobs jobs are placed or refused a cycle; jobs alike in shape are tried once.
+// Order: priority, then arrival. A gang starts with all of its ranks or not at all. A job that does
+// not fit is passed by smaller ones behind it until it has waited for `policy.patience`; from then
+// on what it could use is kept for it (Obstacle::kAhead). Bounded work: at most policy.maxJobs jobs
+// are placed or refused a cycle; jobs alike in shape are tried once.
 #pragma once
 
 #include <vector>
@@ -19,8 +21,8 @@ struct Policy {
 };
 
 // `queue` lists the QUEUED jobs of `tables` in order.
-[[nodiscard]] model::Plan plan(const model::Tables& tables, const std::vector<JobId>& queue, Timestamp now,
-                               const Policy& policy);
+[[nodiscard]] model::Plan plan(const model::Tables& tables, const std::vector<JobId>& queue,
+                               Timestamp now, const Policy& policy);
 
 // Could this ever start if the cloud were empty and whole? If not: kRefused, with the numbers.
 [[nodiscard]] Result<void> canEverRun(const model::Tables& tables, const model::JobShape& shape);

@@ -36,7 +36,8 @@ model::Node nodeOf(std::uint32_t gpus, const std::string& model = "A100-SXM4-80G
 }
 
 void link(model::Node& node, std::uint32_t a, std::uint32_t b, std::uint8_t count) {
-  node.links[a * node.gpus.size() + b] = node.links[b * node.gpus.size() + a] = {LinkKind::kNvLink, count};
+  node.links[a * node.gpus.size() + b] =
+      node.links[b * node.gpus.size() + a] = {LinkKind::kNvLink, count};
 }
 
 model::JobShape shapeOf(std::uint32_t replicas, std::uint32_t gpus) {
@@ -205,13 +206,16 @@ TEST(CanEverRun, SaysWhatIsNeededAndWhatThereIs) {
   EXPECT_TRUE(canEverRun(cloud.tables, shapeOf(8, 1))) << "held now is not never";
 }
 
-// ---- properties ----------------------------------------------------------------------------------------------------
+// ---- properties
+// ----------------------------------------------------------------------------------------------------
 
 rc::Gen<model::JobShape> anyShape() {
   return rc::gen::exec([] {
-    auto shape = shapeOf(*rc::gen::inRange<std::uint32_t>(1, 5), *rc::gen::inRange<std::uint32_t>(0, 4));
+    auto shape =
+        shapeOf(*rc::gen::inRange<std::uint32_t>(1, 5), *rc::gen::inRange<std::uint32_t>(0, 4));
     shape.tasks[0].cpus = MilliCpu(*rc::gen::inRange<std::int64_t>(0, 9) * 1000);
-    if (*rc::gen::inRange(0, 4) == 0) shape.tasks[0].gpus.models = {*rc::gen::element<std::string>("A100", "T4")};
+    if (*rc::gen::inRange(0, 4) == 0)
+      shape.tasks[0].gpus.models = {*rc::gen::element<std::string>("A100", "T4")};
     return shape;
   });
 }
@@ -221,14 +225,16 @@ Cloud anyCloud() {
   const auto nodes = *rc::gen::inRange(0, 4);
   for (int n = 0; n < nodes; ++n) {
     const auto gpus = *rc::gen::inRange<std::uint32_t>(0, 5);
-    auto node = nodeOf(gpus, *rc::gen::element<std::string>("A100-SXM4-80GB", "T4"), *rc::gen::inRange<std::int64_t>(1, 20));
+    auto node = nodeOf(gpus, *rc::gen::element<std::string>("A100-SXM4-80GB", "T4"),
+                       *rc::gen::inRange<std::int64_t>(1, 20));
     const auto id = cloud.add(node);
     for (std::uint32_t g = 0; g < gpus; ++g) {
       if (*rc::gen::inRange(0, 3) == 0) cloud.hold(id, g);
     }
   }
   const auto jobs = *rc::gen::inRange(0, 8);
-  for (int j = 0; j < jobs; ++j) cloud.queued(*anyShape(), kNow - seconds(*rc::gen::inRange(0, 1200)));
+  for (int j = 0; j < jobs; ++j)
+    cloud.queued(*anyShape(), kNow - seconds(*rc::gen::inRange(0, 1200)));
   return cloud;
 }
 
@@ -252,7 +258,8 @@ RC_GTEST_PROP(PlanProperties, GivesNothingTwiceAndNothingThatIsNotThere, ()) {
       cpus[rank.node.value] += shape.tasks[rank.task].cpus.value;
     }
   }
-  for (const auto& [id, used] : cpus) RC_ASSERT(used <= cloud.tables.nodes.find(NodeId(id))->node->cpus.value);
+  for (const auto& [id, used] : cpus)
+    RC_ASSERT(used <= cloud.tables.nodes.find(NodeId(id))->node->cpus.value);
 }
 
 RC_GTEST_PROP(PlanProperties, EveryJobStartsOrHasAReason, ()) {
@@ -273,11 +280,14 @@ RC_GTEST_PROP(PlanProperties, IsTheSameEachTime, ()) {
   const auto a = cloud.plan();
   const auto b = cloud.plan();
   RC_ASSERT(a.starts.size() == b.starts.size());
-  for (std::size_t i = 0; i < a.starts.size(); ++i) RC_ASSERT(a.starts[i].ranks == b.starts[i].ranks);
-  for (std::size_t i = 0; i < a.waiting.size(); ++i) RC_ASSERT(a.waiting[i].reasons == b.waiting[i].reasons);
+  for (std::size_t i = 0; i < a.starts.size(); ++i)
+    RC_ASSERT(a.starts[i].ranks == b.starts[i].ranks);
+  for (std::size_t i = 0; i < a.waiting.size(); ++i)
+    RC_ASSERT(a.waiting[i].reasons == b.waiting[i].reasons);
 }
 
-// Is there any placement at all? By trying every node for every rank (GPUs within a node are alike here).
+// Is there any placement at all? By trying every node for every rank (GPUs within a node are alike
+// here).
 bool fitsSomehow(const Cloud& cloud, const model::JobShape& shape) {
   struct Left {
     std::int64_t gpus;

@@ -1,4 +1,5 @@
-// The invariants of docs/design/DESIGN.md, each recomputed from the live attempts and compared with what the tables say.
+// The invariants of docs/design/DESIGN.md, each recomputed from the live attempts and compared with
+// what the tables say.
 #include <fmt/format.h>
 
 #include <map>
@@ -18,7 +19,8 @@ Error broken(std::string what) {
   return makeError(ErrorCode::kCorrupt, "an invariant does not hold: " + std::move(what));
 }
 
-// 4. Each allocation belongs to one live attempt, each live attempt to one job, each job to one project.
+// 4. Each allocation belongs to one live attempt, each live attempt to one job, each job to one
+// project.
 Result<void> checkOwners(const model::Tables& tables, std::map<NodeId, Held>& held) {
   Result<void> result;
   tables.attempts.forEach([&](AttemptId id, const model::AttemptRecord& attempt) {
@@ -29,8 +31,8 @@ Result<void> checkOwners(const model::Tables& tables, std::map<NodeId, Held>& he
     }
     if (!attempt.live) return true;
     if (job->attempt != id || !model::holdsCapacity(job->state)) {
-      result = fail(broken(fmt::format("attempt {} holds capacity, but job {} does not run it", id.value,
-                                       attempt.job.value)));
+      result = fail(broken(fmt::format("attempt {} holds capacity, but job {} does not run it",
+                                       id.value, attempt.job.value)));
       return false;
     }
     for (const auto& rank : attempt.ranks) {
@@ -53,32 +55,36 @@ Result<void> checkNode(const model::NodeRecord& node, const Held& held) {
   for (std::size_t i = 0; i < node.gpuUsed.size(); ++i) {
     const MilliGpu sum = i < held.gpus.size() ? held.gpus[i] : MilliGpu();
     if (sum > kWholeGpu) {
-      return fail(broken(fmt::format("GPU {} of {} is given {} thousandths", i, node.node->name, sum.value)));
+      return fail(broken(
+          fmt::format("GPU {} of {} is given {} thousandths", i, node.node->name, sum.value)));
     }
     if (sum != node.gpuUsed[i]) {
-      return fail(broken(fmt::format("GPU {} of {} counts {} thousandths, its attempts hold {}", i, node.node->name,
-                                     node.gpuUsed[i].value, sum.value)));
+      return fail(broken(fmt::format("GPU {} of {} counts {} thousandths, its attempts hold {}", i,
+                                     node.node->name, node.gpuUsed[i].value, sum.value)));
     }
   }
   if (held.cpus != node.cpusUsed || held.memory != node.memoryUsed) {
-    return fail(broken(fmt::format("the CPUs or memory of {} are not what its attempts hold", node.node->name)));
+    return fail(broken(
+        fmt::format("the CPUs or memory of {} are not what its attempts hold", node.node->name)));
   }
   return {};
 }
 
-// 2. A gang holds at least its minimum, or nothing. 5. Only states that agree with what the job holds.
+// 2. A gang holds at least its minimum, or nothing. 5. Only states that agree with what the job
+// holds.
 Result<void> checkJob(const model::Tables& tables, const model::JobRecord& job) {
   const auto* attempt = tables.attempts.find(job.attempt);
   const bool live = attempt && attempt->live;
-  // Between an attempt's end and the event that says what follows, which are of one moment, the job stands as it was.
+  // Between an attempt's end and the event that says what follows, which are of one moment, the job
+  // stands as it was.
   const bool justEnded = attempt && !live && attempt->endedAt == tables.time;
   if (live != model::holdsCapacity(job.state) && !justEnded) {
-    return fail(broken(fmt::format("job {} {} capacity, which its state does not allow", job.id.value,
-                                   live ? "holds" : "holds no")));
+    return fail(broken(fmt::format("job {} {} capacity, which its state does not allow",
+                                   job.id.value, live ? "holds" : "holds no")));
   }
   if (live && attempt->ranks.size() < job.shape->minAvailable) {
-    return fail(broken(fmt::format("the gang of job {} holds {} ranks, less than its minimum {}", job.id.value,
-                                   attempt->ranks.size(), job.shape->minAvailable)));
+    return fail(broken(fmt::format("the gang of job {} holds {} ranks, less than its minimum {}",
+                                   job.id.value, attempt->ranks.size(), job.shape->minAvailable)));
   }
   if (!tables.projects.find(job.project)) {
     return fail(broken(fmt::format("job {} belongs to no project", job.id.value)));

@@ -20,7 +20,8 @@ MilliGpu shareOf(const model::JobShape& shape, const model::RankPlacement& rank)
   return shape.tasks[rank.task].gpus.share;
 }
 
-std::int64_t milliGpus(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks) {
+std::int64_t milliGpus(const model::JobShape& shape,
+                       const std::vector<model::RankPlacement>& ranks) {
   std::int64_t total = 0;
   for (const auto& rank : ranks) {
     total += shareOf(shape, rank).value * static_cast<std::int64_t>(rank.gpus.size());
@@ -30,7 +31,8 @@ std::int64_t milliGpus(const model::JobShape& shape, const std::vector<model::Ra
 
 }  // namespace
 
-// Folds each kind of event. Every function checks first and changes afterwards, so that a refused event changes nothing.
+// Folds each kind of event. Every function checks first and changes afterwards, so that a refused
+// event changes nothing.
 struct Folder {
   State& state;
   std::uint64_t sequence;
@@ -38,7 +40,9 @@ struct Folder {
 
   using Outcome = Result<void>;
 
-  [[nodiscard]] Outcome refuse(std::string what) const { return fail(misfit(std::move(what), sequence)); }
+  [[nodiscard]] Outcome refuse(std::string what) const {
+    return fail(misfit(std::move(what), sequence));
+  }
 
   Outcome operator()(const model::ServerStarted& event) {
     state.tables_.bootId = event.bootId;
@@ -67,10 +71,12 @@ struct Folder {
 
   Outcome operator()(const model::NodeRegistered& event) {
     const auto gpus = event.node.gpus.size();
-    if (event.node.links.size() != gpus * gpus) return refuse("a node's links are not GPU count squared");
+    if (event.node.links.size() != gpus * gpus)
+      return refuse("a node's links are not GPU count squared");
     model::NodeRecord record;
     if (const auto* known = state.tables_.nodes.find(event.id)) record = *known;
-    // GPUs that live attempts hold may be missing from a smaller inventory: what they hold stays counted.
+    // GPUs that live attempts hold may be missing from a smaller inventory: what they hold stays
+    // counted.
     const auto kept = std::max(gpus, highestHeld(record));
     record.id = event.id;
     record.node = std::make_shared<const model::Node>(event.node);
@@ -113,7 +119,8 @@ struct Folder {
     if (!job || job->state != model::JobState::kQueued) {
       return refuse(fmt::format("job {} is not queued", event.job.value));
     }
-    if (event.attempt.value <= state.tables_.lastAttempt) return refuse("an attempt's id was given twice");
+    if (event.attempt.value <= state.tables_.lastAttempt)
+      return refuse("an attempt's id was given twice");
     if (auto fits = checkPlacement(*job->shape, event.ranks); !fits) return fits;
     for (const auto& rank : event.ranks) take(*job->shape, rank, event.attempt, 1);
     model::AttemptRecord attempt;
@@ -139,7 +146,8 @@ struct Folder {
 
   Outcome operator()(const model::AttemptStarted& event) {
     auto* attempt = state.tables_.attempts.edit(event.attempt);
-    if (!attempt || !attempt->live) return refuse(fmt::format("attempt {} is not live", event.attempt.value));
+    if (!attempt || !attempt->live)
+      return refuse(fmt::format("attempt {} is not live", event.attempt.value));
     attempt->startedAt = time;
     auto* job = state.tables_.jobs.edit(attempt->job);
     job->runningAt = time;
@@ -159,7 +167,8 @@ struct Folder {
 
   Outcome operator()(const model::AttemptEnded& event) {
     auto* attempt = state.tables_.attempts.edit(event.attempt);
-    if (!attempt || !attempt->live) return refuse(fmt::format("attempt {} is not live", event.attempt.value));
+    if (!attempt || !attempt->live)
+      return refuse(fmt::format("attempt {} is not live", event.attempt.value));
     auto* job = state.tables_.jobs.edit(attempt->job);
     for (const auto& rank : attempt->ranks) take(*job->shape, rank, event.attempt, -1);
     attempt->live = false;
@@ -194,7 +203,8 @@ struct Folder {
 
   Outcome operator()(const model::JobEnded& event) {
     auto* job = state.tables_.jobs.edit(event.job);
-    if (!job || model::isTerminal(job->state) || !model::isTerminal(event.state) || attemptIsLive(*job)) {
+    if (!job || model::isTerminal(job->state) || !model::isTerminal(event.state) ||
+        attemptIsLive(*job)) {
       return refuse(fmt::format("job {} cannot end", event.job.value));
     }
     state.queued_.erase(keyOf(*job));
@@ -252,9 +262,12 @@ struct Folder {
     return attempt && attempt->live;
   }
 
-  // Every rank once, on a present node, on GPUs that are there, each GPU once, and nothing above what is free.
-  Outcome checkPlacement(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks) const {
-    if (ranks.size() < shape.minAvailable) return refuse("a gang with fewer ranks than its minimum");
+  // Every rank once, on a present node, on GPUs that are there, each GPU once, and nothing above
+  // what is free.
+  Outcome checkPlacement(const model::JobShape& shape,
+                         const std::vector<model::RankPlacement>& ranks) const {
+    if (ranks.size() < shape.minAvailable)
+      return refuse("a gang with fewer ranks than its minimum");
     std::set<std::tuple<std::uint32_t, std::uint32_t>> replicas;
     std::set<std::tuple<NodeId, std::uint32_t>> gpus;
     for (const auto& rank : ranks) {
@@ -265,10 +278,12 @@ struct Folder {
       if (!replicas.insert({rank.task, rank.replica}).second) return refuse("a rank placed twice");
       const auto* node = state.tables_.nodes.find(rank.node);
       if (!node || !node->present) return refuse("a rank on a node that is not there");
-      if (rank.gpus.size() != task.gpus.count) return refuse("a rank with another number of GPUs than asked for");
+      if (rank.gpus.size() != task.gpus.count)
+        return refuse("a rank with another number of GPUs than asked for");
       for (const auto gpu : rank.gpus) {
         if (gpu >= node->node->gpus.size()) return refuse("a rank on a GPU that is not there");
-        if (!gpus.insert({rank.node, gpu}).second) return refuse("a GPU given twice in one attempt");
+        if (!gpus.insert({rank.node, gpu}).second)
+          return refuse("a GPU given twice in one attempt");
         if (node->gpuUsed[gpu].value + task.gpus.share.value > kWholeGpu.value) {
           return refuse(fmt::format("GPU {} of node {} is held already", gpu, node->node->name));
         }
@@ -277,7 +292,8 @@ struct Folder {
     return {};
   }
 
-  void take(const model::JobShape& shape, const model::RankPlacement& rank, AttemptId attempt, int sign) {
+  void take(const model::JobShape& shape, const model::RankPlacement& rank, AttemptId attempt,
+            int sign) {
     const auto& task = shape.tasks[rank.task];
     auto* node = state.tables_.nodes.edit(rank.node);
     for (const auto gpu : rank.gpus) {
@@ -303,7 +319,8 @@ State::State(model::Tables tables) : tables_(std::move(tables)) {
 
 Result<void> State::apply(const model::Event& event, std::uint64_t sequence, Timestamp time) {
   if (sequence != tables_.sequence + 1) {
-    return fail(misfit(fmt::format("out of order: the last one was {}", tables_.sequence), sequence));
+    return fail(
+        misfit(fmt::format("out of order: the last one was {}", tables_.sequence), sequence));
   }
   if (time < tables_.time) return fail(misfit("ledger time went back", sequence));
   BOLE_TRY(std::visit(Folder{*this, sequence, time}, event));

@@ -1,7 +1,8 @@
 // What is true now: a fold of events, and which commands are legal on it.
 //
-// Pure: no clock, no file, no randomness. apply() is the only way to change a State; an event that does not fit is a fault
-// of the caller's (kInternal) or a damaged ledger, and leaves the state untouched.
+// Pure: no clock, no file, no randomness. apply() is the only way to change a State; an event that
+// does not fit is a fault of the caller's (kInternal) or a damaged ledger, and leaves the state
+// untouched.
 #pragma once
 
 #include <set>
@@ -27,12 +28,15 @@ class State {
   explicit State(model::Tables tables);  // derives the indices
 
   // Folds one event. `sequence` and `time` are those of its envelope.
-  [[nodiscard]] Result<void> apply(const model::Event& event, std::uint64_t sequence, Timestamp time);
+  [[nodiscard]] Result<void> apply(const model::Event& event, std::uint64_t sequence,
+                                   Timestamp time);
 
   [[nodiscard]] const model::Tables& tables() const { return tables_; }
   [[nodiscard]] const std::set<QueueKey>& queued() const { return queued_; }
   [[nodiscard]] const std::set<AttemptId>& liveAttempts() const { return live_; }
-  [[nodiscard]] const std::set<std::pair<Timestamp, JobId>>& finished() const { return finished_; }  // oldest first
+  [[nodiscard]] const std::set<std::pair<Timestamp, JobId>>& finished() const {
+    return finished_;
+  }  // oldest first
 
   // Ids are handed out here, so that a rolled back batch hands them out again.
   [[nodiscard]] std::uint64_t nextSide() { return ++tables_.lastSide; }
@@ -46,7 +50,8 @@ class State {
   std::set<std::pair<Timestamp, JobId>> finished_;
 };
 
-// The invariants of docs/design/DESIGN.md that concern one state. The first that does not hold, named with its numbers.
+// The invariants of docs/design/DESIGN.md that concern one state. The first that does not hold,
+// named with its numbers.
 [[nodiscard]] Result<void> checkInvariants(const model::Tables& tables);
 
 }  // namespace bole::state

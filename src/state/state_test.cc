@@ -30,7 +30,8 @@ model::JobShape gangOf(std::uint32_t replicas) {
 class StateTest : public ::testing::Test {
  protected:
   Result<void> apply(const model::Event& event) {
-    auto done = state_.apply(event, state_.tables().sequence + 1, Timestamp{state_.tables().time.micros + 1});
+    auto done = state_.apply(event, state_.tables().sequence + 1,
+                             Timestamp{state_.tables().time.micros + 1});
     if (done) {
       const auto sound = checkInvariants(state_.tables());
       EXPECT_TRUE(sound) << sound.error().message();
@@ -66,7 +67,8 @@ class StateTest : public ::testing::Test {
   [[nodiscard]] model::AttemptPlanned plan(std::uint64_t attempt, std::uint64_t job,
                                            std::vector<std::uint32_t> gpus) const {
     model::AttemptPlanned event{AttemptId(attempt), JobId(job), 1, {}};
-    for (std::uint32_t i = 0; i < gpus.size(); ++i) event.ranks.push_back({0, i, NodeId(1), {gpus[i]}});
+    for (std::uint32_t i = 0; i < gpus.size(); ++i)
+      event.ranks.push_back({0, i, NodeId(1), {gpus[i]}});
     return event;
   }
   const model::JobRecord& job(std::uint64_t id) { return *state_.tables().jobs.find(JobId(id)); }
@@ -91,15 +93,15 @@ TEST_F(StateTest, AJobsLife) {
 }
 
 TEST_F(StateTest, NoPlacementThatCannotBe) {
-  mustNot(plan(1, 1, {0}));         // less than the gang
-  mustNot(plan(1, 1, {0, 0}));      // a GPU twice
-  mustNot(plan(1, 1, {0, 4}));      // a GPU that is not there
-  mustNot(plan(1, 9, {0, 1}));      // no such job
+  mustNot(plan(1, 1, {0}));     // less than the gang
+  mustNot(plan(1, 1, {0, 0}));  // a GPU twice
+  mustNot(plan(1, 1, {0, 4}));  // a GPU that is not there
+  mustNot(plan(1, 9, {0, 1}));  // no such job
   must(plan(1, 1, {0, 1}));
-  mustNot(plan(2, 1, {2, 3}));      // it has one already
+  mustNot(plan(2, 1, {2, 3}));  // it has one already
   must(model::JobSubmitted{JobId(2), ProjectId(1), UserId(), gangOf(2), SideId(3)});
-  mustNot(plan(2, 2, {1, 2}));      // GPU 1 is held
-  mustNot(plan(1, 2, {2, 3}));      // an attempt's id twice
+  mustNot(plan(2, 2, {1, 2}));  // GPU 1 is held
+  mustNot(plan(1, 2, {2, 3}));  // an attempt's id twice
   must(plan(2, 2, {2, 3}));
 }
 
@@ -107,7 +109,8 @@ TEST_F(StateTest, SequenceAndTimeOnlyGoOn) {
   const auto sequence = state_.tables().sequence;
   EXPECT_FALSE(state_.apply(model::ServerStarted{}, sequence, state_.tables().time));
   EXPECT_FALSE(state_.apply(model::ServerStarted{}, sequence + 2, state_.tables().time));
-  EXPECT_FALSE(state_.apply(model::ServerStarted{}, sequence + 1, Timestamp{state_.tables().time.micros - 1}));
+  EXPECT_FALSE(state_.apply(model::ServerStarted{}, sequence + 1,
+                            Timestamp{state_.tables().time.micros - 1}));
 }
 
 TEST_F(StateTest, ARetriedJobKeepsItsPlace) {

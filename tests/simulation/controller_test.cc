@@ -113,7 +113,8 @@ TEST_F(ControllerTest, WhatCanNeverRunIsRefusedAndLeavesNoTrace) {
   const auto answer = submit(job(1, 5));
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, ErrorCode::kRefused);
-  EXPECT_NE(answer.error().message().find("needs 5"), std::string::npos) << answer.error().message();
+  EXPECT_NE(answer.error().message().find("needs 5"), std::string::npos)
+      << answer.error().message();
   EXPECT_EQ(ledger_.events().size(), before);
 }
 

@@ -1,5 +1,6 @@
-// The real controller, state, scheduler and codec in a world of chance: jobs come and go, ranks fail, the disk fills, clocks
-// jump, and the server dies between any two of its acts. What must hold is checked after every step.
+// The real controller, state, scheduler and codec in a world of chance: jobs come and go, ranks
+// fail, the disk fills, clocks jump, and the server dies between any two of its acts. What must
+// hold is checked after every step.
 //
 // A failing seed is printed with the command that replays it: BOLE_SIM_SEED=<n> simulation_test.
 #include <gtest/gtest.h>
@@ -28,16 +29,46 @@ class World {
 
   void step() {
     switch (pick(20)) {
-      case 0: case 1: case 2: case 3: case 4: submit(); break;
-      case 5: case 6: stopOne(); break;
-      case 7: case 8: case 9: case 10: runOne(); break;
-      case 11: case 12: case 13: finishOne(); break;
-      case 14: checkpointOne(); break;
-      case 15: clock_.advance(seconds(static_cast<std::int64_t>(pick(900)))); break;
-      case 16: strangeTime(); break;
-      case 17: changeDisk(); break;
-      case 18: crash(); break;
-      default: deliver(); break;
+      case 0:
+      case 1:
+      case 2:
+      case 3:
+      case 4:
+        submit();
+        break;
+      case 5:
+      case 6:
+        stopOne();
+        break;
+      case 7:
+      case 8:
+      case 9:
+      case 10:
+        runOne();
+        break;
+      case 11:
+      case 12:
+      case 13:
+        finishOne();
+        break;
+      case 14:
+        checkpointOne();
+        break;
+      case 15:
+        clock_.advance(seconds(static_cast<std::int64_t>(pick(900))));
+        break;
+      case 16:
+        strangeTime();
+        break;
+      case 17:
+        changeDisk();
+        break;
+      case 18:
+        crash();
+        break;
+      default:
+        deliver();
+        break;
     }
     if (pick(3) != 0) deliver();
     check();
@@ -55,7 +86,8 @@ class World {
     }
     EXPECT_TRUE(allEnded()) << "jobs are left that never end";
     for (const auto id : accepted_) {
-      EXPECT_NE(controller_->state().tables().jobs.find(id), nullptr) << "job " << id.value << " is lost";
+      EXPECT_NE(controller_->state().tables().jobs.find(id), nullptr)
+          << "job " << id.value << " is lost";
     }
     for (const auto id : stopped_) {
       const auto state = controller_->state().tables().jobs.find(id)->state;
@@ -113,7 +145,9 @@ class World {
       if (!answer) return;
       for (const auto& submitted : answer->jobs) {
         accepted_.insert(submitted.id);
-        if (submitted.existed) { EXPECT_EQ(requestOf(submitted.id), request); }
+        if (submitted.existed) {
+          EXPECT_EQ(requestOf(submitted.id), request);
+        }
       }
     };
     mailbox_.push_back(std::move(message));
@@ -155,7 +189,7 @@ class World {
     if (attempt.stopAsked) return finish(*id, AttemptOutcome::kStopped);
     const AttemptOutcome outcomes[] = {AttemptOutcome::kCompleted, AttemptOutcome::kFailed,
                                        AttemptOutcome::kTimeLimit, AttemptOutcome::kLaunchFailed,
-                                       AttemptOutcome::kRankLost, AttemptOutcome::kSupervisorLost};
+                                       AttemptOutcome::kRankLost,  AttemptOutcome::kSupervisorLost};
     finish(*id, outcomes[pick(6)]);
   }
 
@@ -164,7 +198,8 @@ class World {
     ports::AttemptFinished end;
     end.outcome = outcome;
     end.stop = attempt.stopReason;
-    for (std::uint32_t i = 0; i < attempt.order.ranks.size(); ++i) end.ranks.push_back({i, true, 0});
+    for (std::uint32_t i = 0; i < attempt.order.ranks.size(); ++i)
+      end.ranks.push_back({i, true, 0});
     if (outcome == AttemptOutcome::kFailed) {
       end.firstFailed = 0;
       end.ranks[0].status = 3 << 8;
@@ -182,16 +217,23 @@ class World {
   void strangeTime() {
     const auto amount = seconds(static_cast<std::int64_t>(pick(100'000)));
     switch (pick(3)) {
-      case 0: clock_.jump(amount); break;
-      case 1: clock_.jump(amount * -1); break;
-      default: clock_.suspend(amount); break;
+      case 0:
+        clock_.jump(amount);
+        break;
+      case 1:
+        clock_.jump(amount * -1);
+        break;
+      default:
+        clock_.suspend(amount);
+        break;
     }
   }
 
   void changeDisk() {
     const auto n = pick(4);
-    ledger_.setDisk(n == 0 ? MemoryLedger::Disk::kFull
-                           : n == 1 ? MemoryLedger::Disk::kDead : MemoryLedger::Disk::kFine);
+    ledger_.setDisk(n == 0   ? MemoryLedger::Disk::kFull
+                    : n == 1 ? MemoryLedger::Disk::kDead
+                             : MemoryLedger::Disk::kFine);
   }
 
   // The server dies: between the commit and its effects, or with reports undelivered.
@@ -230,7 +272,8 @@ class World {
     for (const auto& key : controller_->state().queued()) {
       const auto* reasons = snapshot->waiting.find(key.job);
       const bool explained = reasons && !reasons->empty();
-      EXPECT_TRUE(explained || !snapshot->writable) << "job " << key.job.value << " waits without a reason";
+      EXPECT_TRUE(explained || !snapshot->writable)
+          << "job " << key.job.value << " waits without a reason";
     }
   }
 

@@ -21,7 +21,8 @@ Result<void> MemoryLedger::store(std::span<const ports::NewEvent> events) {
   auto sequence = events_.size();
   auto time = events_.empty() ? Timestamp() : events_.back().envelope.time;
   for (const auto& event : events) {
-    if (event.envelope.sequence != ++sequence) return fail(ErrorCode::kInternal, "not the next sequence");
+    if (event.envelope.sequence != ++sequence)
+      return fail(ErrorCode::kInternal, "not the next sequence");
     if (event.envelope.time < time) return fail(ErrorCode::kInternal, "time went back");
     for (const auto& value : event.side) {
       if (side_.contains(value.id)) return fail(ErrorCode::kInternal, "a side id given twice");

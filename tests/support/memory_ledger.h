@@ -1,4 +1,5 @@
-// A ledger in memory, with the faults of a disk on demand. Keeps the contract of ports/ledger.h except durability.
+// A ledger in memory, with the faults of a disk on demand. Keeps the contract of ports/ledger.h
+// except durability.
 #pragma once
 
 #include <map>

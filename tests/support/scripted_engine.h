@@ -1,5 +1,6 @@
-// An engine whose attempts do what the test says. It stands for the world outside the server: it outlives controllers,
-// and it checks for itself that nothing is started twice and no GPU is given to two attempts at once.
+// An engine whose attempts do what the test says. It stands for the world outside the server: it
+// outlives controllers, and it checks for itself that nothing is started twice and no GPU is given
+// to two attempts at once.
 #pragma once
 
 #include <map>
@@ -26,14 +27,17 @@ class ScriptedEngine final : public ports::Engine {
   // While deaf, calls are lost, as those of a server that dies before it makes them.
   void setDeaf(bool deaf) { deaf_ = deaf; }
 
-  void open(std::function<void(ports::EngineReport)> report) override { report_ = std::move(report); }
+  void open(std::function<void(ports::EngineReport)> report) override {
+    report_ = std::move(report);
+  }
   void start(ports::AttemptOrder order) override;
   void stop(AttemptId attempt, model::StopReason reason, Duration grace) override;
   void adopt(ports::AttemptOrder order) override;
   void forget(AttemptId attempt) override;
 
-  void run(AttemptId attempt);                              // reports it as running
-  void finish(AttemptId attempt, ports::AttemptFinished end);  // its processes are gone; reports the end
+  void run(AttemptId attempt);  // reports it as running
+  void finish(AttemptId attempt,
+              ports::AttemptFinished end);  // its processes are gone; reports the end
 
   [[nodiscard]] const std::map<AttemptId, Attempt>& attempts() const { return attempts_; }
   [[nodiscard]] std::vector<AttemptId> alive() const;

@@ -41,12 +41,12 @@ class RealLives : public testing::EngineWorld {
     return lines;
   }
 
-  // Until one of the ranks has written that line.
-  void waitForLine(AttemptId id, const std::string& wanted) const {
+  // Until the ranks have written that line so often.
+  void waitForLine(AttemptId id, const std::string& wanted, std::ptrdiff_t times = 1) const {
     const auto until = std::chrono::steady_clock::now() + kPatience;
     while (std::chrono::steady_clock::now() < until) {
       const auto lines = log(id);
-      if (std::count(lines.begin(), lines.end(), wanted) > 0) return;
+      if (std::count(lines.begin(), lines.end(), wanted) >= times) return;
       ::usleep(2000);
     }
     ADD_FAILURE() << "no line '" << wanted << "' in the log of attempt " << id.value;
@@ -125,7 +125,7 @@ TEST_F(RealLives, WhatDoesNotListenIsKilledWithItsWholeTree) {
   engineUp();
   engine->start(
       order(kFirst, std::string("(setsid sh -c \"") + kStubborn + "\") & " + kStubborn, 2));
-  waitForLine(kFirst, "ready");
+  waitForLine(kFirst, "ready", 4);
   engine->stop(kFirst, StopReason::kCancelled, seconds(1000));
   engine->stop(kFirst, StopReason::kCancelled, milliseconds(100));  // in a hurry after all
   const auto end = finished(kFirst);
@@ -173,7 +173,7 @@ TEST_F(RealLives, KilledSupervisorsTakeTheirRanksWithThem) {
       kFirst,
       std::string("[ $RANK = 2 ] && exit 0; (setsid sh -c \"") + kStubborn + "\") & " + kStubborn,
       3));
-  waitForLine(kFirst, "ready");
+  waitForLine(kFirst, "ready", 4);  // two ranks, and what each left beside itself
   while (!supervise::readRankStatus(directory(kFirst), 2).value_or(std::nullopt)) ::usleep(2000);
   killSupervisor(kFirst);
   const auto end = finished(kFirst);

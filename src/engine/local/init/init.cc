@@ -39,6 +39,7 @@ struct Config {
   long uid = -1;
   long gid = -1;
   long files = 0;
+  long processes = 0;
   bool confine = false;
 };
 
@@ -90,6 +91,7 @@ bool parse(char* bytes, std::size_t size, Config& config) {
     else if (std::strcmp(key, kUid) == 0) config.uid = std::strtol(value, nullptr, 10);
     else if (std::strcmp(key, kGid) == 0) config.gid = std::strtol(value, nullptr, 10);
     else if (std::strcmp(key, kFiles) == 0) config.files = std::strtol(value, nullptr, 10);
+    else if (std::strcmp(key, kProcesses) == 0) config.processes = std::strtol(value, nullptr, 10);
     else if (std::strcmp(key, kConfine) == 0) config.confine = *value == '1';
     else return false;  // a supervisor of another version: better nothing than half of it
   }
@@ -132,6 +134,13 @@ void raiseLimit(__rlimit_resource resource, rlim_t soft) {
 void setLimits(const Config& config) {
   raiseLimit(RLIMIT_MEMLOCK, RLIM_INFINITY);  // pinned host memory, RDMA
   if (config.files > 0) raiseLimit(RLIMIT_NOFILE, static_cast<rlim_t>(config.files));
+  rlimit processes{};
+  if (config.processes > 0 && ::getrlimit(RLIMIT_NPROC, &processes) == 0) {
+    const auto most = static_cast<rlim_t>(config.processes);
+    if (processes.rlim_max > most) processes.rlim_max = most;
+    processes.rlim_cur = processes.rlim_max;
+    ::setrlimit(RLIMIT_NPROC, &processes);
+  }
 }
 
 bool setCapabilities(std::uint64_t kept) {

@@ -21,6 +21,7 @@ inline constexpr char kUid[] = "uid";       // absent: stays who it is
 inline constexpr char kGid[] = "gid";
 inline constexpr char kConfine[] = "confine";  // "1": the command gets no capability and no new privileges
 inline constexpr char kFiles[] = "nofile";  // soft limit of open files, cut to the hard one
+inline constexpr char kProcesses[] = "nproc";  // limit of processes of the uid, cut to the hard one
 
 // Init to supervisor.
 inline constexpr char kHello[] = "hello";              // first; the credentials of the packet tell init's pid

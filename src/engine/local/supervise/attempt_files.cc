@@ -254,6 +254,7 @@ void decodeLaunch(Reader& in, Launch& launch) {
   in.get("timeLimitMicros", launch.timeLimit);
   in.get("logBytes", launch.logBytes);
   in.get("logFiles", launch.logFiles);
+  in.get("maxProcesses", launch.maxProcesses);
   in.get("stopOnFailure", launch.stopOnFailure);
   in.get("maskPaths", launch.maskPaths);
   in.get("cgroup", launch.cgroup);
@@ -346,6 +347,7 @@ Result<void> writeLaunch(const std::string& dir, const Launch& launch) {
                     {"timeLimitMicros", launch.timeLimit.value},
                     {"logBytes", launch.logBytes.value},
                     {"logFiles", launch.logFiles},
+                    {"maxProcesses", launch.maxProcesses},
                     {"stopOnFailure", launch.stopOnFailure},
                     {"maskPaths", launch.maskPaths},
                     {"cgroup", launch.cgroup},

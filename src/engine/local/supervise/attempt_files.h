@@ -89,6 +89,9 @@ struct Launch {
   Duration timeLimit;            // from the start of all ranks, suspends counted; 0: none
   Bytes logBytes = kMiB * 64;    // a log file is rotated at this size
   std::uint32_t logFiles = 4;    // at most so many files for a rank: rank-0.log, rank-0.log.1, ...
+  // Processes and threads of one rank, at most; less on a machine with few process numbers. Ignored by kPlain without
+  // cgroups.
+  std::uint32_t maxProcesses = 32768;
   bool stopOnFailure = true;     // the first rank that fails or is lost ends the attempt
   std::vector<std::string> maskPaths;  // hidden from every rank (process runtime)
   std::string cgroup;                  // below the cgroup v2 root, for example "bole-1a2b3c/attempt-7"; empty: none

@@ -17,6 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr long kCgroup2Magic = 0x63677270;
 constexpr std::int64_t kPeriodMicros = 100'000;
+constexpr int kMakeTries = 100;
+constexpr const char* kControllers[] = {"+memory", "+cpu", "+pids"};
 
 bool isCgroup2(const std::string& path) {
   struct statfs facts {};
@@ -72,6 +74,28 @@ void removeTree(const std::string& path) {
   removeGroup(path);
 }
 
+// The empty ones above it too, up to the root of the tree.
+void removeParents(std::string path, const std::string& top) {
+  for (;;) {
+    path.erase(path.rfind('/'));
+    if (path.size() <= top.size() || ::rmdir(path.c_str()) != 0) return;
+  }
+}
+
+// The directories of `relative` below `top`, with the controllers handed down to the last one.
+Result<std::string> makeGroups(const std::string& top, const std::string& relative) {
+  std::string at = top;
+  std::istringstream parts(relative);
+  for (std::string part; std::getline(parts, part, '/');) {
+    for (const auto* controller : kControllers) {
+      static_cast<void>(writeControl(at + "/cgroup.subtree_control", controller));
+    }
+    at += "/" + part;
+    BOLE_TRY(makeDirectory(at, 0755));
+  }
+  return at;
+}
+
 }  // namespace
 
 AttemptCgroup::AttemptCgroup(std::string relative, std::string root) : root_(std::move(root)) {
@@ -84,25 +108,25 @@ AttemptCgroup::AttemptCgroup(std::string relative, std::string root) : root_(std
 void AttemptCgroup::makeAttempt(const std::string& relative) {
   const auto top = unifiedRoot(root_);
   if (top.empty()) return note("this machine has no cgroup v2 tree");
-  std::string at = top;
-  std::istringstream parts(relative);
-  for (std::string part; std::getline(parts, part, '/');) {
-    for (const auto* controller : {"+memory", "+cpu"}) {
-      static_cast<void>(writeControl(at + "/cgroup.subtree_control", controller));
-    }
-    at += "/" + part;
-    if (auto made = makeDirectory(at, 0755); !made) return note(made.error().message());
+  // An attempt that ends at this moment may remove the directory that both share.
+  auto made = makeGroups(top, relative);
+  for (int tries = 0; !made && made.error().code == ErrorCode::kNotFound && tries < kMakeTries; ++tries) {
+    made = makeGroups(top, relative);
   }
-  if (!pathExists(at + "/cgroup.kill")) {
-    removeGroup(at);
+  if (!made) return note(made.error().message());
+  if (!pathExists(*made + "/cgroup.kill")) {
+    removeGroup(*made);
+    removeParents(*made, top);
     return note("the kernel has no cgroup.kill (Linux 5.14 has)");
   }
-  path_ = at;
-  memoryV2_ = writeControl(at + "/cgroup.subtree_control", "+memory") == 0;
-  cpuV2_ = writeControl(at + "/cgroup.subtree_control", "+cpu") == 0;
+  top_ = top;
+  path_ = std::move(*made);
+  memoryV2_ = writeControl(path_ + "/cgroup.subtree_control", "+memory") == 0;
+  cpuV2_ = writeControl(path_ + "/cgroup.subtree_control", "+cpu") == 0;
+  pidsV2_ = writeControl(path_ + "/cgroup.subtree_control", "+pids") == 0;
 }
 
-void AttemptCgroup::addRank(std::uint32_t rank, Bytes memory, MilliCpu cpu) {
+void AttemptCgroup::addRank(std::uint32_t rank, const RankLimits& limits) {
   Leaf leaf;
   leaf.rank = rank;
   if (contains()) {
@@ -112,8 +136,9 @@ void AttemptCgroup::addRank(std::uint32_t rank, Bytes memory, MilliCpu cpu) {
       note(made.error().message());
     }
   }
-  if (memory.value > 0) setMemory(leaf, memory);
-  if (cpu.value > 0) setCpu(leaf, cpu);
+  if (limits.memory.value > 0) setMemory(leaf, limits.memory);
+  if (limits.cpu.value > 0) setCpu(leaf, limits.cpu);
+  if (limits.processes > 0) setProcesses(leaf, limits.processes);
   leaves_.push_back(std::move(leaf));
 }
 
@@ -126,6 +151,7 @@ void AttemptCgroup::setMemory(Leaf& leaf, Bytes memory) {
   leaf.memoryV1 = makeV1("memory", leaf.rank);
   if (!leaf.memoryV1.empty() &&
       writeControl(leaf.memoryV1 + "/memory.limit_in_bytes", amount) == 0) {
+    static_cast<void>(writeControl(leaf.memoryV1 + "/memory.memsw.limit_in_bytes", amount));
     return;
   }
   note("the memory limit is not enforced: no memory cgroup can be made here");
@@ -146,13 +172,27 @@ void AttemptCgroup::setCpu(Leaf& leaf, MilliCpu cpu) {
   note("the CPU limit is not enforced: no cpu cgroup can be made here");
 }
 
+// Without it a fork bomb takes the machine's process numbers with it. Where no controller is to be had init sets a
+// limit of its own, so that it is no note.
+void AttemptCgroup::setProcesses(Leaf& leaf, std::uint32_t processes) {
+  const auto amount = std::to_string(processes);
+  if (pidsV2_ && !leaf.v2.empty() && writeControl(leaf.v2 + "/pids.max", amount) == 0) {
+    leaf.processesLimited = true;
+    return;
+  }
+  leaf.pidsV1 = makeV1("pids", leaf.rank);
+  leaf.processesLimited = !leaf.pidsV1.empty() && writeControl(leaf.pidsV1 + "/pids.max", amount) == 0;
+}
+
+// In a container the path that the kernel tells may not be what is mounted here: then below the mount itself.
 std::string AttemptCgroup::makeV1(const std::string& controller, std::uint32_t rank) {
   const auto own = ownV1Group(controller);
   if (own.empty()) return {};
-  for (const auto& hierarchy : {root_ + "/" + controller, root_ + "/cpu,cpuacct"}) {
-    if (!pathExists(hierarchy + own + "/cgroup.procs")) continue;
-    const auto path = hierarchy + own + "/" + label_ + "-rank-" + std::to_string(rank);
-    if (makeDirectory(path, 0755)) return path;
+  const auto leaf = "/" + label_ + "-rank-" + std::to_string(rank);
+  const std::string hierarchy = root_ + "/" + controller;
+  for (const auto& parent : {hierarchy + (own == "/" ? "" : own), hierarchy}) {
+    if (!pathExists(parent + "/cgroup.procs")) continue;
+    if (makeDirectory(parent + leaf, 0755)) return parent + leaf;
   }
   return {};
 }
@@ -168,10 +208,25 @@ std::vector<std::string> AttemptCgroup::entrances(std::uint32_t rank) const {
   std::vector<std::string> files;
   const auto* leaf = find(rank);
   if (!leaf) return files;
-  for (const auto* path : {&leaf->v2, &leaf->memoryV1, &leaf->cpuV1}) {
+  for (const auto* path : {&leaf->v2, &leaf->memoryV1, &leaf->cpuV1, &leaf->pidsV1}) {
     if (!path->empty()) files.push_back(*path + "/cgroup.procs");
   }
   return files;
+}
+
+std::vector<std::string> AttemptCgroup::v1Groups() const {
+  std::vector<std::string> groups;
+  for (const auto& leaf : leaves_) {
+    for (const auto* path : {&leaf.memoryV1, &leaf.cpuV1, &leaf.pidsV1}) {
+      if (!path->empty()) groups.push_back(*path);
+    }
+  }
+  return groups;
+}
+
+bool AttemptCgroup::limitsProcesses(std::uint32_t rank) const {
+  const auto* leaf = find(rank);
+  return leaf && leaf->processesLimited;
 }
 
 bool AttemptCgroup::oomKilled(std::uint32_t rank) const {
@@ -190,11 +245,10 @@ bool AttemptCgroup::populated() const {
 }
 
 void AttemptCgroup::remove() {
-  for (const auto& leaf : leaves_) {
-    removeGroup(leaf.memoryV1);
-    removeGroup(leaf.cpuV1);
-  }
-  if (contains()) removeTree(path_);
+  for (const auto& path : v1Groups()) removeGroup(path);
+  if (!contains()) return;
+  removeTree(path_);
+  removeParents(path_, top_);
 }
 
 void AttemptCgroup::note(const std::string& text) {
@@ -209,6 +263,7 @@ bool killGroup(const std::string& relative, const std::string& root) {
   static_cast<void>(writeControl(path + "/cgroup.kill", "1"));
   if (counter(path + "/cgroup.events", "populated") > 0) return true;
   removeTree(path);
+  removeParents(path, top);
   return false;
 }
 

@@ -25,6 +25,7 @@
 
 #include "engine/local/init/init_protocol.h"
 #include "engine/local/supervise/cgroup.h"
+#include "engine/local/supervise/leftovers.h"
 #include "engine/local/supervise/network.h"
 #include "engine/local/supervise/processes.h"
 #include "engine/local/supervise/progress_book.h"
@@ -40,6 +41,7 @@ constexpr Duration kSilence = milliseconds(200); // after which a line that has 
 constexpr Duration kProgressEvery = seconds(1);
 constexpr Duration kLeftEvery = milliseconds(100);
 constexpr std::size_t kProgressFileBytes = 64 * 1024;
+constexpr std::size_t kFewestProcesses = 256;
 constexpr int kReadsAtOnce = 16;  // of 64 KiB, from one pipe before the others have their turn
 constexpr char kDefaultPath[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -93,6 +95,7 @@ class Supervisor {
   // Preparing and starting.
   Result<void> prepare();
   Result<void> prepareRank(RankProcess& rank);
+  [[nodiscard]] std::uint32_t processLimit() const;
   Result<SpawnPlan> planOf(const RankLaunch& rank);
   Result<void> planSandbox(const RankLaunch& rank, SpawnPlan& plan);
   void planPlain(const RankLaunch& rank, SpawnPlan& plan);
@@ -193,7 +196,15 @@ Result<void> Supervisor::prepare() {
     ranks_.push_back(std::move(process));
   }
   for (auto& rank : ranks_) BOLE_TRY(prepareRank(rank));
-  return {};
+  return recordGroups(dir_, cgroup_.v1Groups());
+}
+
+// All ranks together leave the rest of the machine half of its process numbers.
+std::uint32_t Supervisor::processLimit() const {
+  const auto text = readFile("/proc/sys/kernel/pid_max", 64);
+  const auto all = text ? std::strtoul(text->c_str(), nullptr, 10) : 32768;
+  const auto share = std::max<std::size_t>(all / 2 / launch_.ranks.size(), kFewestProcesses);
+  return static_cast<std::uint32_t>(std::min<std::size_t>(share, launch_.maxProcesses));
 }
 
 Result<void> Supervisor::prepareRank(RankProcess& rank) {
@@ -207,7 +218,7 @@ Result<void> Supervisor::prepareRank(RankProcess& rank) {
   }
   const int seen = ::inotify_add_watch(inotify_.get(), reports.c_str(), IN_MOVED_TO | IN_CLOSE_WRITE);
   if (seen >= 0) watches_[seen] = number;
-  cgroup_.addRank(number, rank.launch->memory, rank.launch->cpu);
+  cgroup_.addRank(number, {rank.launch->memory, rank.launch->cpu, processLimit()});
   rank.log = std::make_unique<RankLog>(
       dir_, number, launch_.logBytes, launch_.logFiles, [this, number](std::string_view line) {
         if (book_.takeLine(number, line, wallNow()) && !progressAt_) progressAt_ = now_ + kProgressEvery;
@@ -289,6 +300,10 @@ Result<void> Supervisor::planSandbox(const RankLaunch& rank, SpawnPlan& plan) {
   if (root_) {
     plan.config.insert(plan.config.end(), {init::kUid, std::to_string(rank.uid), init::kGid,
                                            std::to_string(rank.gid)});
+    // The uid is the project's: all its ranks count, so it is the lesser way.
+    if (!cgroup_.limitsProcesses(rank.rank)) {
+      plan.config.insert(plan.config.end(), {init::kProcesses, std::to_string(processLimit())});
+    }
   }
   return {};
 }

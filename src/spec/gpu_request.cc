@@ -111,9 +111,8 @@ Result<void> readMemory(std::string_view part, model::GpuRequest& out) {
   const auto size = takeMemory(part);
   if (!size) return fail(refuse("not a memory size of GPUs", "write it in GB, for example 80GB"));
   if (size->literal) {
-    return fail(
-        refuse("an exact size in GiB or MiB fits hardly any GPU",
-               "write the product's size (80GB), or a range (" + std::string(part) + "..)"));
+    return fail(refuse("an exact size in GiB or MiB fits hardly any GPU",
+                       "write the product's size (80GB), or a range (" + shown(part) + "..)"));
   }
   out.memoryMin = size->least;
   out.memoryMax = size->most;
@@ -157,6 +156,9 @@ Result<std::string> readModel(std::string_view name) {
     return fail(refuse("a model name with strange characters"));
   auto model = upper(name);
   std::replace(model.begin(), model.end(), ' ', '-');
+  if (looksLikeMemory(model))
+    return fail(refuse(quoted(name) + " is memory where a model belongs",
+                       "the order is model:memory:count, for example H100,A100:80GB:8"));
   if (!isNoModel(model)) return model;
   const bool none =
       model == "NO" || model == "NONE" || model == "OFF" || model == "FALSE" || model == "NULL";
@@ -178,7 +180,11 @@ Result<std::string> readModels(std::string_view part, model::GpuRequest& out) {
                          "write one size for all, for example H100,A100:80GB:8"));
     memory = own;
     first = false;
-    if (own) model.resize(model.size() - own->size() - 1);
+    if (own) {
+      model.resize(model.size() - own->size() - 1);
+      BOLE_TRY(readModel(model));  // what is left must still name one
+      if (memorySuffix(model)) return fail(refuse("memory is given twice in one model's name"));
+    }
     if (std::find(out.models.begin(), out.models.end(), model) == out.models.end())
       out.models.push_back(std::move(model));
   }
@@ -203,7 +209,7 @@ Result<void> readCount(std::string_view part, model::GpuRequest& out) {
   if (number->decimals > 0 && *milli == 0)
     return fail(refuse("a fraction of nothing", "for no GPU write 0"));
   if (*milli / 1000 > kMaxGpus) {
-    const auto text = std::string(part);
+    const auto text = shown(part);
     return fail(refuse("more GPUs than one replica can have",
                        "for the model " + text + " write " + text + ":1"));
   }

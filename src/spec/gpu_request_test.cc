@@ -93,6 +93,10 @@ TEST(GpuRequest, RefusesWithTheWholeGrammar) {
 
                            "A100:80GB:80GB:2",
                            "A100-80GB:40GB:1",
+                           "A100,512Mi:1",
+                           "A100-40GB-80GB",
+                           "no-24GB",
+                           "1024TiB-24GB",
                            "H100-80GB,A100-40GB:2",
                            "all",
                            "any",

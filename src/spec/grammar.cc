@@ -182,9 +182,9 @@ Result<model::Mount> makeMount(std::string_view source, std::string_view target,
   model::Mount mount;
   if (source.find('/') == std::string_view::npos && source != "." && source != "..") {
     return fail(refuse("the source of a mount is not a path", "a path: /data, ./data",
-                       source.empty()
-                           ? ""
-                           : fmt::format("for the directory beside this file write ./{}", source)));
+                       source.empty() ? ""
+                                      : fmt::format("for the directory beside this file write ./{}",
+                                                    shown(source))));
   }
   BOLE_ASSIGN(mount.source, resolvePath(source, directory));
   BOLE_ASSIGN(mount.target, checkTarget(target));

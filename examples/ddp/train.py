@@ -31,6 +31,11 @@ GLYPHS = (  # 5 x 7 points, row by row
 DIGEST = hashlib.sha256().digest_size
 
 
+def say(text):
+    """One write for whole lines; also from a signal handler that interrupts another say(), where print() may not."""
+    os.write(1, (text + "\n").encode())
+
+
 def make_digits(count, seed):
     """`count` pictures of digits at random places, with noise, and their labels; the same on every rank."""
     random = torch.Generator().manual_seed(seed)
@@ -64,7 +69,7 @@ class Checkpoints:
         directory = os.open(self.directory, os.O_RDONLY)
         os.fsync(directory)
         os.close(directory)
-        print(f"BOLE checkpoint path={path} epoch={state['epoch']}", flush=True)
+        say(f"BOLE checkpoint path={path} epoch={state['epoch']}")
 
     def newest(self):
         """The newest complete one, or None."""
@@ -104,7 +109,7 @@ class Training:
         self.optimizer.load_state_dict(found[0]["optimizer"])
         self.epoch, self.loss, self.saved_epoch = found[0]["epoch"], found[0]["loss"], found[0]["epoch"]
         if self.rank == 0:
-            print(f"resumed after epoch {self.epoch} of {self.options.epochs}", flush=True)
+            say(f"resumed after epoch {self.epoch} of {self.options.epochs}")
 
     def save(self):
         """Saves the last whole epoch; rank 0 alone, for all have the same."""
@@ -120,9 +125,9 @@ class Training:
             time.sleep(max(0.0, self.options.sleep_ms / 1000 - (time.monotonic() - begun)))
             if self.rank == 0:
                 rate = self.options.samples / (time.monotonic() - begun)
-                print(f"epoch {self.epoch:2d}/{self.options.epochs}  loss {self.loss:.4f}  test accuracy {accuracy:.4f}\n"
-                      f"BOLE progress epoch={self.epoch} epochs={self.options.epochs} loss={self.loss:.4f} "
-                      f"accuracy={accuracy:.4f} samples_per_second={rate:.0f}", flush=True)
+                say(f"epoch {self.epoch:2d}/{self.options.epochs}  loss {self.loss:.4f}  test accuracy {accuracy:.4f}\n"
+                    f"BOLE progress epoch={self.epoch} epochs={self.options.epochs} loss={self.loss:.4f} "
+                    f"accuracy={accuracy:.4f} samples_per_second={rate:.0f}")
             if self.epoch % self.options.checkpoint_every == 0 or self.epoch == self.options.epochs:
                 self.save()
         self.finish()
@@ -159,7 +164,7 @@ class Training:
             dist.all_gather_object(everyone, mine)
             if set(everyone) != {mine}:
                 sys.exit(f"rank {self.rank}: the ranks ended with different weights: {everyone}")
-        print(f"rank {self.rank} of {self.world_size}: done after epoch {self.epoch}, weights {mine}", flush=True)
+        say(f"rank {self.rank} of {self.world_size}: done after epoch {self.epoch}, weights {mine}")
         if self.rank == 0 and self.options.result:
             with open(self.options.result, "w", encoding="utf-8") as file:
                 json.dump({"epochs": self.epoch, "loss": self.loss, "accuracy": self.accuracy(), "weights": mine}, file)

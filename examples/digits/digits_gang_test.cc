@@ -170,9 +170,9 @@ TEST(DigitsGang, WhenStoppedItSavesTheLastEpochAndExits143) {
     run.startAll(4, quick({"--sleep-ms", "1000"}));
     ASSERT_TRUE(run.waitForLine(0, "BOLE progress epoch=3 ")) << run.output(0);
     run.signalAll(SIGTERM);
-    ASSERT_EQ(run.waitForAll(seconds(5)), (std::vector<int>{143, 143, 143, 143}));
+    ASSERT_EQ(run.waitForAll(), (std::vector<int>{143, 143, 143, 143})) << run.output(0);
     const auto saved = linesWith(run.output(0), "BOLE checkpoint");
-    EXPECT_EQ(saved.back(), "BOLE checkpoint path=ck/epoch-0003.ckpt epoch=3");
+    EXPECT_EQ(saved.back(), "BOLE checkpoint path=ck/epoch-0003.ckpt epoch=3") << run.output(0);
   }
   GangRun run(directory.path());
   run.startAll(4, quick());

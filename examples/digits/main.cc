@@ -1,4 +1,5 @@
 // digits: real data-parallel training, small enough to watch. See README.md.
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -36,6 +37,8 @@ Result<void> train(const Options& options, const Place& place, Keeper& keeper) {
 }
 
 int run(int argc, char** argv) {
+  ::signal(SIGPIPE,
+           SIG_IGN);  // Gloo writes to ranks that may be gone: an error is told, a signal is not
   const Environment environment = [](const char* name) -> const char* { return std::getenv(name); };
   const auto options = parseOptions(argc, argv, environment);
   if (!options) return complain("digits", options.error());

@@ -174,7 +174,9 @@ TEST_F(RealLives, KilledSupervisorsTakeTheirRanksWithThem) {
       std::string("[ $RANK = 2 ] && exit 0; (setsid sh -c \"") + kStubborn + "\") & " + kStubborn,
       3));
   waitForLine(kFirst, "ready", 4);  // two ranks, and what each left beside itself
-  while (!supervise::readRankStatus(directory(kFirst), 2).value_or(std::nullopt)) ::usleep(2000);
+  EXPECT_TRUE(testing::eventually([&] {
+    return supervise::readRankStatus(directory(kFirst), 2).value_or(std::nullopt).has_value();
+  }));
   killSupervisor(kFirst);
   const auto end = finished(kFirst);
   EXPECT_EQ(rankProcesses(), std::vector<std::string>());  // none is left when it is told

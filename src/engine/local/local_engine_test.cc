@@ -178,7 +178,8 @@ TEST_F(LocalEngineTest, AdoptedBeforeTheClaimOneOfTwoSupervisorsRunsIt) {
   gate.wait();
   engineAnew();
   engine->adopt(order(kFirst, {"wait"}));
-  while (supervise::descendantsOf(::getpid()).size() < 2) std::this_thread::yield();
+  EXPECT_TRUE(
+      testing::eventually([] { return supervise::descendantsOf(::getpid()).size() >= 2; }));
   gate.open();
   ASSERT_TRUE(running(kFirst));
   EXPECT_EQ(runs(kFirst), 1U);
@@ -364,7 +365,8 @@ TEST_F(LocalEngineTest, StoppedWhileItsDirectoryIsBeingMade) {
   ASSERT_EQ(::mkfifo(archive.c_str(), 0600), 0);  // so that the worker stands still
   engineUp();
   engine->start(mine);
-  Fd held(::open(archive.c_str(), O_WRONLY | O_CLOEXEC));
+  auto held = testing::openToReader(archive);
+  ASSERT_TRUE(held.isOpen()) << "the worker does not read what the job brought along";
   engine->stop(kFirst, StopReason::kCancelled, kGrace);
   EXPECT_EQ(finished(kFirst).outcome, AttemptOutcome::kStopped);
   held.close();
@@ -439,6 +441,7 @@ TEST_F(LocalEngineTest, KilledWhileItWasBeingStopped) {
   engineUp();
   Gate gate(options.home, kFirst, "end");
   engine->start(order(kFirst, {"wait"}));
+  ASSERT_TRUE(running(kFirst));  // or the stop may come before the claim, and nothing ever runs
   engine->stop(kFirst, StopReason::kCancelled, kGrace);
   gate.wait();
   killSupervisor(kFirst);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/keyctl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -24,11 +25,13 @@
 
 #include "engine/local/init/init_protocol.h"
 #include "engine/local/init/record.h"
+#include "engine/local/init/seccomp.h"
 
 namespace bole::init {
 
 namespace {
 
+constexpr char kOomScore[] = "500";  // of -1000 to 1000
 constexpr int kFailed = 125;  // init's own exit code when it could not do its work
 constexpr char kDefaultPath[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -177,6 +180,11 @@ void becomeUser(const Config& config, int reportFd) {
   if (!config.confine) return;
   if (!setCapabilities(0)) giveUp(reportFd, "capset");
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) giveUp(reportFd, "no-new-privs");
+  // Not the server's own: whoever has a session keyring has the keys in it.
+  if (::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr) < 0 && errno != ENOSYS) {
+    giveUp(reportFd, "keyring");
+  }
+  if (!forbidCalls()) giveUp(reportFd, "seccomp");
 }
 
 const char* pathOf(char* const* env) {
@@ -271,6 +279,7 @@ class Init {
 
  private:
   bool prepare();
+  bool awaitGo() const;
   bool start();
   void watch();
   void onSignal();
@@ -291,6 +300,11 @@ bool Init::prepare() {
   // Whatever else came along (bubblewrap leaves some open) is closed; what stays is not passed on.
   ::syscall(SYS_close_range, kStatusFd + 1, ~0u, 0);
   for (int file = kConfigFd; file <= kStatusFd; ++file) ::fcntl(file, F_SETFD, FD_CLOEXEC);
+  // Before the server and its supervisors go, this tree goes; and with it what it keeps in memory as files.
+  if (const int file = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); file >= 0) {
+    (void)!::write(file, kOomScore, sizeof kOomScore - 1);
+    ::close(file);
+  }
   // No process of the job may look into this one, even where it is of the same user.
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
@@ -298,8 +312,21 @@ bool Init::prepare() {
   sigfillset(&all);
   ::sigprocmask(SIG_BLOCK, &all, nullptr);
   signals_ = ::signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (signals_ < 0 || !readConfig(config_)) return false;
   say(kHello);
-  return signals_ >= 0 && readConfig(config_);
+  return true;
+}
+
+// Signals wait meanwhile, as they do while the command is started.
+bool Init::awaitGo() const {
+  char text[64];
+  ssize_t size = -1;
+  do {
+    size = ::recv(kSocketFd, text, sizeof text - 1, 0);
+  } while (size < 0 && errno == EINTR);
+  if (size <= 0) return false;
+  text[size] = '\0';
+  return std::strcmp(text, kGo) == 0;
 }
 
 void Init::write(const char* record, std::size_t size) {
@@ -417,7 +444,7 @@ void Init::drain() {
 int Init::run() {
   if (!prepare()) return kFailed;
   // What is kept is what it takes to signal another user's processes. Opening files comes before, here: none.
-  if (start()) {
+  if (awaitGo() && start()) {
     if (::geteuid() == 0 && config_.confine) setCapabilities(std::uint64_t{1} << CAP_KILL);
     watch();
   }

@@ -19,17 +19,22 @@ inline constexpr char kEnv[] = "env";       // "NAME=value"
 inline constexpr char kCwd[] = "cwd";
 inline constexpr char kUid[] = "uid";       // absent: stays who it is
 inline constexpr char kGid[] = "gid";
-inline constexpr char kConfine[] = "confine";  // "1": the command gets no capability and no new privileges
+// "1": the command gets no capability, no new privileges, no keys of others, and makes no namespaces.
+inline constexpr char kConfine[] = "confine";
 inline constexpr char kFiles[] = "nofile";  // soft limit of open files, cut to the hard one
 inline constexpr char kProcesses[] = "nproc";  // limit of processes of the uid, cut to the hard one
 
 // Init to supervisor.
-inline constexpr char kHello[] = "hello";              // first; the credentials of the packet tell init's pid
+// First: where the command is to run is complete. The credentials of the packet tell init's pid.
+inline constexpr char kHello[] = "hello";
 inline constexpr char kStarted[] = "started";          // the command has been exec'ed
 inline constexpr char kExecFailed[] = "exec-failed";   // "exec-failed ERRNO STEP"; the record is on disk
 inline constexpr char kEnded[] = "ended";              // "ended RAW-STATUS MAX-RSS-KIB"; the record is on disk
 
 // Supervisor to init.
+// Start the command. It comes when every rank has said hello: no command runs while another rank's place is being made,
+// so that none can turn the paths that are mounted there. Whatever comes before it ends init with nothing run.
+inline constexpr char kGo[] = "go";
 inline constexpr char kSignal[] = "signal";  // "signal NUMBER", to the command's process group; 9 goes to all
 
 // `bole-init --hold` does nothing until it is told to end: it keeps a container's network.

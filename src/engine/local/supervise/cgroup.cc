@@ -187,7 +187,7 @@ void AttemptCgroup::setProcesses(Leaf& leaf, std::uint32_t processes) {
 // In a container the path that the kernel tells may not be what is mounted here: then below the mount itself.
 std::string AttemptCgroup::makeV1(const std::string& controller, std::uint32_t rank) {
   const auto own = ownV1Group(controller);
-  if (own.empty()) return {};
+  if (own.empty() || label_.empty()) return {};
   const auto leaf = "/" + label_ + "-rank-" + std::to_string(rank);
   const std::string hierarchy = root_ + "/" + controller;
   for (const auto& parent : {hierarchy + (own == "/" ? "" : own), hierarchy}) {
@@ -238,6 +238,11 @@ bool AttemptCgroup::oomKilled(std::uint32_t rank) const {
 
 void AttemptCgroup::kill() const {
   if (contains()) static_cast<void>(writeControl(path_ + "/cgroup.kill", "1"));
+}
+
+void AttemptCgroup::killRank(std::uint32_t rank) const {
+  const auto* leaf = find(rank);
+  if (leaf && !leaf->v2.empty()) static_cast<void>(writeControl(leaf->v2 + "/cgroup.kill", "1"));
 }
 
 bool AttemptCgroup::populated() const {

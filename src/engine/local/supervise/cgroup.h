@@ -43,6 +43,7 @@ class AttemptCgroup {
 
   [[nodiscard]] bool oomKilled(std::uint32_t rank) const;
   void kill() const;                     // everything in it, at once
+  void killRank(std::uint32_t rank) const;
   [[nodiscard]] bool populated() const;  // a process is left
   void remove();                         // what is empty
 

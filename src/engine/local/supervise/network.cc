@@ -3,6 +3,7 @@
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -24,6 +25,18 @@ Result<void> enterOwnNetwork() {
     return fail(systemError(errno, "cannot bring up the loopback", "lo"));
   }
   return {};
+}
+
+Result<std::string> mountOwnSysfs(const std::string& at) {
+  if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
+    return fail(systemError(errno, "cannot make a mount namespace", ""));
+  }
+  BOLE_TRY(makeDirectory(at, 0755));
+  constexpr auto kFlags = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC;
+  if (::mount("sysfs", at.c_str(), "sysfs", kFlags, nullptr) != 0) {
+    return fail(systemError(errno, "cannot mount", "sysfs"));
+  }
+  return at;
 }
 
 }  // namespace bole::supervise

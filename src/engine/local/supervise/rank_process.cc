@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -58,9 +59,15 @@ Result<Fd> statusFile(const std::string& dir, std::uint32_t rank) {
   ::_exit(127);
 }
 
+// Words are told apart by zero bytes, here and by bubblewrap: one with such a byte in it would be several.
+bool isOneWord(const std::string& word) { return word.find('\0') == std::string::npos; }
+
 }  // namespace
 
 Result<void> spawnRank(const std::string& dir, SpawnPlan plan, RankProcess& rank) {
+  if (!std::all_of(plan.config.begin(), plan.config.end(), isOneWord)) {
+    return fail(ErrorCode::kInvalid, "a zero byte stands in the command, its environment or its directory");
+  }
   BOLE_ASSIGN(auto null, openFile("/dev/null", O_RDONLY, 0, "cannot open"));
   BOLE_ASSIGN(auto out, makePipe());
   BOLE_ASSIGN(auto err, makePipe());
@@ -133,8 +140,11 @@ std::optional<InitMessage> receiveFrom(const Fd& socket) {
 }
 
 void signalInit(const Fd& socket, int number) {
+  sendTo(socket, std::string(init::kSignal) + " " + std::to_string(number));
+}
+
+void sendTo(const Fd& socket, const std::string& text) {
   if (!socket.isOpen()) return;
-  const auto text = std::string(init::kSignal) + " " + std::to_string(number);
   static_cast<void>(!::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 

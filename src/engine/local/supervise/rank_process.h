@@ -32,6 +32,7 @@ struct RankProcess {
   Fd out;
   Fd err;
   std::optional<ProcessId> init;  // as the host sees it
+  bool ready = false;             // its init waits for the word to start the command
   bool started = false;           // the command was exec'ed
   bool ended = false;             // it is decided how the rank ended; `end` tells
   RankEnd end;
@@ -49,6 +50,7 @@ struct InitMessage {
   pid_t sender = 0;
 };
 [[nodiscard]] std::optional<InitMessage> receiveFrom(const Fd& socket);  // nothing: nothing there now
+void sendTo(const Fd& socket, const std::string& text);
 void signalInit(const Fd& socket, int number);
 
 }  // namespace bole::supervise

@@ -37,6 +37,7 @@ namespace {
 
 constexpr Duration kLaunchTime = seconds(60);    // for all commands to be exec'ed
 constexpr Duration kKillTime = seconds(2);       // for inits to take their trees along; then the cgroup is killed
+constexpr Duration kDrainTime = seconds(1);      // for what a rank wrote last, once its init is gone
 constexpr Duration kSilence = milliseconds(200); // after which a line that has begun is written
 constexpr Duration kProgressEvery = seconds(1);
 constexpr Duration kLeftEvery = milliseconds(100);
@@ -95,6 +96,7 @@ class Supervisor {
   // Preparing and starting.
   Result<void> prepare();
   Result<void> prepareRank(RankProcess& rank);
+  void enterNetworkOfGang();
   [[nodiscard]] std::uint32_t processLimit() const;
   Result<SpawnPlan> planOf(const RankLaunch& rank);
   Result<void> planSandbox(const RankLaunch& rank, SpawnPlan& plan);
@@ -118,6 +120,7 @@ class Supervisor {
 
   // What happens to ranks, and what follows.
   void onMessage(RankProcess& rank, const InitMessage& message);
+  void startCommands();
   void commandStarted(RankProcess& rank);
   void commandEnded(RankProcess& rank, int status, Bytes maxRss);
   void initGone(RankProcess& rank);
@@ -135,11 +138,13 @@ class Supervisor {
 
   void readReports(std::size_t index);
   void saveProgress();
+  void closePipes();
 
   std::string dir_;
   std::string programs_;
   Launch launch_;
   std::string tag_;
+  std::string systemFiles_;  // a sysfs of the gang's own
   AttemptCgroup cgroup_;
   ProgressBook book_;
   std::vector<RankProcess> ranks_;
@@ -162,6 +167,7 @@ class Supervisor {
   std::optional<Duration> killAt_;    // SIGKILL through the inits
   std::optional<Duration> forceAt_;   // through the cgroup
   std::optional<Duration> flushAt_;
+  std::optional<Duration> drainAt_;   // pipes of ranks that are gone are looked at
   std::optional<Duration> progressAt_;
 };
 
@@ -185,9 +191,7 @@ Result<void> Supervisor::prepare() {
   watch(timer_.get(), tagOf(Source::kTimer, 0));
   ::inotify_add_watch(inotify_.get(), dir_.c_str(), IN_MOVED_TO | IN_CLOSE_WRITE);
   if (launch_.network == NetworkKind::kGang && launch_.runtime == RuntimeKind::kProcess) {
-    if (auto own = enterOwnNetwork(); !own) {
-      notes_.push_back("the ranks share the machine's network: " + own.error().message());
-    }
+    enterNetworkOfGang();
   }
   for (const auto& rank : launch_.ranks) {
     RankProcess process;
@@ -197,6 +201,16 @@ Result<void> Supervisor::prepare() {
   }
   for (auto& rank : ranks_) BOLE_TRY(prepareRank(rank));
   return recordGroups(dir_, cgroup_.v1Groups());
+}
+
+void Supervisor::enterNetworkOfGang() {
+  if (auto own = enterOwnNetwork(); !own) {
+    notes_.push_back("the ranks share the machine's network: " + own.error().message());
+    return;
+  }
+  auto files = mountOwnSysfs(dir_ + "/sys");
+  if (files) systemFiles_ = std::move(*files);
+  else notes_.push_back("the ranks see the machine's network devices in /sys: " + files.error().message());
 }
 
 // All ranks together leave the rest of the machine half of its process numbers.
@@ -280,22 +294,18 @@ Result<void> Supervisor::planSandbox(const RankLaunch& rank, SpawnPlan& plan) {
   SandboxPlace place;
   place.init = programs_ + "/bole-init";
   place.reportsDirectory = reportsOf(dir_, rank.rank);
+  place.systemFiles = systemFiles_;
   place.root = root_;
   place.machineMemory = Bytes(static_cast<std::int64_t>(machine.totalram) * machine.mem_unit);
+  place.firstFile = kExtraFd + 1;
   BOLE_ASSIGN(auto sandbox, buildSandbox(launch_, rank, place));
-  int number = kExtraFd + 1;
-  for (auto& data : sandbox.data) {
-    sandbox.arguments.insert(sandbox.arguments.end(),
-                             {"--perms", "0644", "--ro-bind-data",
-                              std::to_string(number++), data.target});
-  }
   std::string text;
   for (const auto& word : sandbox.arguments) text.append(word).push_back('\0');
   BOLE_ASSIGN(auto arguments, memoryFile(text, "bwrap"));
   plan.argv = {bwrap, "--args", std::to_string(kExtraFd), "--", kInitInside, dir_,
                "rank " + std::to_string(rank.rank)};
   plan.extra.push_back(std::move(arguments));
-  for (auto& data : sandbox.data) plan.extra.push_back(std::move(data.file));
+  for (auto& file : sandbox.files) plan.extra.push_back(std::move(file));
   plan.config.insert(plan.config.end(), {init::kConfine, "1", init::kFiles, "65536"});
   if (root_) {
     plan.config.insert(plan.config.end(), {init::kUid, std::to_string(rank.uid), init::kGid,
@@ -372,6 +382,7 @@ int Supervisor::patience() const {
   sooner(killAt_);
   sooner(forceAt_);
   sooner(flushAt_);
+  sooner(drainAt_);
   sooner(progressAt_);
   if (!startedWritten_ && !cause_) sooner(launchBy_);
   if (!next) return -1;
@@ -479,6 +490,8 @@ void Supervisor::onMessage(RankProcess& rank, const InitMessage& message) {
   if (text == init::kHello) {
     const auto facts = processFacts(message.sender);
     if (facts) rank.init = ProcessId{facts->pid, facts->startTicks};
+    rank.ready = true;
+    startCommands();
   } else if (text == init::kStarted) {
     commandStarted(rank);
   } else if (text.starts_with(init::kExecFailed)) {
@@ -501,11 +514,18 @@ void Supervisor::onMessage(RankProcess& rank, const InitMessage& message) {
   }
 }
 
+// Once every rank's place is made. A stop that comes after it reaches the command: init takes one word after the other.
+void Supervisor::startCommands() {
+  if (cause_) return;
+  for (const auto& rank : ranks_) {
+    if (!rank.ready) return;
+  }
+  for (auto& rank : ranks_) sendTo(rank.socket, init::kGo);
+}
+
 void Supervisor::commandStarted(RankProcess& rank) {
   rank.started = true;
   rank.end.startedAt = wallNow();
-  // A stop that came between is passed on.
-  if (killAt_) signalInit(rank.socket, SIGTERM);
   const bool all = std::all_of(ranks_.begin(), ranks_.end(), [](const RankProcess& r) { return r.started; });
   if (all && !startedWritten_) writeStartedFile();
 }
@@ -524,6 +544,7 @@ void Supervisor::commandEnded(RankProcess& rank, int status, Bytes maxRss) {
 
 // Its init is gone. What it wrote down counts; what it did not is not known.
 void Supervisor::initGone(RankProcess& rank) {
+  if (!drainAt_) drainAt_ = now_ + kDrainTime;
   if (rank.ended || rank.child < 0) return;
   auto record = readRankStatus(dir_, rank.launch->rank);
   if (record && *record && (*record)->waitStatus) {
@@ -618,9 +639,26 @@ void Supervisor::onTime() {
     flushAt_.reset();
     for (auto& rank : ranks_) rank.log->flushPartial(wallNow());
   }
+  if (drainAt_ && now_ >= *drainAt_) {
+    drainAt_.reset();
+    closePipes();
+  }
   if (progressAt_ && now_ >= *progressAt_) {
     progressAt_.reset();
     saveProgress();
+  }
+}
+
+// Whoever still holds a pipe of a rank whose init is gone has left its tree, or is of another job that was handed the
+// descriptor: the attempt does not wait for it. What is in the pipe is read.
+void Supervisor::closePipes() {
+  for (auto& rank : ranks_) {
+    if (!rank.reaped || rank.socket.isOpen()) continue;
+    cgroup_.killRank(rank.launch->rank);
+    if (rank.out.isOpen()) onPipe(rank, rank.out, LogStream::kOut);
+    if (rank.err.isOpen()) onPipe(rank, rank.err, LogStream::kErr);
+    rank.out.close();
+    rank.err.close();
   }
 }
 

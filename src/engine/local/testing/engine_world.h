@@ -93,6 +93,29 @@ class LeapingClock final : public Clock {
   std::atomic<std::int64_t> leapt_{0};
 };
 
+// Polls: what is waited for are other processes, and they tell nobody else. False where it does not
+// come about in time.
+template <class Condition>
+bool eventually(Condition condition) {
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    ::usleep(1000);
+  }
+  return true;
+}
+
+// The writing end of a FIFO, once someone opens it for reading; none where no one does in time. A
+// plain open(2) would wait for ever.
+inline Fd openToReader(const std::string& fifo) {
+  Fd opened;
+  eventually([&] {
+    opened = Fd(::open(fifo.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+    return opened.isOpen() || errno != ENXIO;
+  });
+  return opened;
+}
+
 // Keeps the stub at one of its stages (testing/stub_supervise.cc).
 class Gate {
  public:
@@ -105,9 +128,11 @@ class Gate {
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
-  // Until a supervisor stands before it.
+  // Until a supervisor stands before it; fails the test where none comes.
   void wait() {
-    if (!held_.isOpen()) held_ = Fd(::open(path_.c_str(), O_WRONLY | O_CLOEXEC));
+    if (held_.isOpen()) return;
+    held_ = openToReader(path_);
+    EXPECT_TRUE(held_.isOpen()) << "no supervisor comes to the gate " << path_;
   }
   // For all that stand before it, and all that come.
   void open() {

@@ -142,7 +142,9 @@ std::string summaryOf(const model::Event& event) {
 Result<model::EventList> EventReader::read(std::uint64_t from, std::size_t limit) {
   const auto names = names_();
   const std::lock_guard lock(mutex_);
-  if (!ledger_) {
+  // A reader sees the ledger as it was when it was opened.
+  if (!ledger_ || ledger_->status().lastSequence < names->tables.sequence) {
+    ledger_.reset();
     ledger::LedgerOptions options{home_, random_};
     options.mode = ledger::OpenMode::kReadOnly;
     BOLE_ASSIGN(ledger_, ledger::openLedger(options));

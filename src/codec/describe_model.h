@@ -341,6 +341,7 @@ void describe(V& v, T& x) {
   v.field("ended_at", x.endedAt);
   v.field("outcome", x.outcome);
   v.field("exits", x.exits);
+  v.field("first_failed", x.firstFailed);
   v.field("note", x.note);
   v.field("leaps_before", x.leapsBefore);
   v.field("checkpoint_epoch", x.checkpointEpoch);

@@ -56,6 +56,7 @@ struct AttemptRecord {
   Timestamp endedAt;    // 0: not yet
   std::optional<AttemptOutcome> outcome;
   std::vector<RankExit> exits;
+  std::int32_t firstFailed = -1;  // rank; -1: none
   SideId note;
   Duration leapsBefore;               // Tables::leaps when it was planned
   std::uint64_t checkpointEpoch = 0;  // of its newest checkpoint; 0: none

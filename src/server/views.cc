@@ -173,14 +173,6 @@ model::RankView rankView(const Scene& scene, const model::AttemptRecord& attempt
   return view;
 }
 
-// Which rank failed first is kept of the newest attempt that has ended.
-std::int32_t firstFailedOf(const model::Tables& tables, const model::JobRecord& job,
-                           const model::AttemptRecord& attempt) {
-  const auto* newest = tables.attempts.find(job.attempt);
-  const auto newestEnded = newest && newest->live ? job.attempts - 1 : job.attempts;
-  return !attempt.live && attempt.number == newestEnded ? job.firstFailed : -1;
-}
-
 model::AttemptView attemptView(const Scene& scene, const model::JobRecord& job,
                                const model::JobText* text, const model::AttemptRecord& attempt) {
   model::AttemptView view;
@@ -190,7 +182,7 @@ model::AttemptView attemptView(const Scene& scene, const model::JobRecord& job,
   view.startedAt = attempt.startedAt;
   view.endedAt = attempt.endedAt;
   if (attempt.outcome) view.outcome = codec::enumName(*attempt.outcome);
-  view.firstFailed = firstFailedOf(scene.snapshot.tables, job, attempt);
+  view.firstFailed = attempt.firstFailed;
   if (mayManage(scene, job)) view.note = scene.snapshot.name(attempt.note);
   if (scene.options.logDirectory) view.logDirectory = scene.options.logDirectory(attempt.id);
   for (std::uint32_t i = 0; i < attempt.ranks.size(); ++i) {

@@ -175,6 +175,7 @@ struct Folder {
     attempt->endedAt = time;
     attempt->outcome = event.outcome;
     attempt->exits = event.ranks;
+    attempt->firstFailed = event.firstFailed;
     attempt->note = event.note;
     state.live_.erase(event.attempt);
     raise(state.tables_.lastSide, event.note.value);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What follows when something fails: ranks, limits, stops, restarts, and a server that goes away meanwhile."""
 import os
+import subprocess
 import sys
 import time
 
@@ -231,6 +232,26 @@ def the_server_comes_and_goes(bole):
     assert detail["summary"]["state"] == "CANCELLED" and detail["exit_code"] == 130, detail
 
 
+def attached_while_the_server_dies(bole):
+    """Cloud scenario 27: whoever watches is told, waits, and misses neither a line nor the code."""
+    job = bole.submit(gang("for i in 1 2 3 4 5 6; do echo line $i; until [ $i != 3 ] || [ -e go ]; do sleep 0.05; done; done\n"
+                           "exit 6", "watched", replicas=1))
+    watcher = subprocess.Popen([str(bole.program), "attach", str(job)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True, env={**os.environ, "BOLE_HOME": str(bole.home)})
+    heard = []
+    while (line := watcher.stdout.readline()) and "line 3" not in line:
+        heard.append(line)
+    bole.kill()
+    while (line := watcher.stdout.readline()) and "went away" not in line:
+        heard.append(line)
+    assert "went away" in line, heard
+    bole.up()
+    open(os.path.join(bole.job(job)["working_directory"], "go"), "w").close()
+    rest = watcher.stdout.read()
+    assert watcher.wait(30) == 6, rest
+    assert [text for text in rest.splitlines() if text.startswith("line")] == ["line 4", "line 5", "line 6"], rest
+
+
 def what_happened_is_told(bole):
     seen = [event["kind"] for event in bole.get("/v1/events?limit=1000")["events"]]
     for kind in ("server.started", "job.submitted", "attempt.planned", "attempt.started", "attempt.ended", "job.ended",
@@ -247,7 +268,7 @@ def what_happened_is_told(bole):
 STEPS = (one_rank_fails, killed_by_a_signal, cannot_be_started, restarts_until_it_works, restarts_no_more_than_asked,
          success_is_not_restarted, time_limit, time_limit_while_the_server_is_away, cancelled, cancelled_before_it_ran,
          cancelled_while_it_backs_off, two_gangs_for_all, never_fits, the_count_is_of_the_allocation,
-         the_server_comes_and_goes, what_happened_is_told)
+         the_server_comes_and_goes, attached_while_the_server_dies, what_happened_is_told)
 
 
 def main():

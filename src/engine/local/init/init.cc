@@ -44,6 +44,7 @@ struct Config {
   long files = 0;
   long processes = 0;
   bool confine = false;
+  bool inherit = false;
 };
 
 std::int64_t wallMicros() {
@@ -95,17 +96,42 @@ bool parse(char* bytes, std::size_t size, Config& config) {
     else if (std::strcmp(key, kGid) == 0) config.gid = std::strtol(value, nullptr, 10);
     else if (std::strcmp(key, kFiles) == 0) config.files = std::strtol(value, nullptr, 10);
     else if (std::strcmp(key, kProcesses) == 0) config.processes = std::strtol(value, nullptr, 10);
+    else if (std::strcmp(key, kInherit) == 0) config.inherit = *value == '1';
     else if (std::strcmp(key, kConfine) == 0) config.confine = *value == '1';
     else return false;  // a supervisor of another version: better nothing than half of it
   }
   return args > 0;
 }
 
+bool isSet(char* const* env, const char* variable) {
+  const auto length = static_cast<std::size_t>(::strchrnul(variable, '=') - variable);
+  for (; *env != nullptr; ++env) {
+    if (std::strncmp(*env, variable, length) == 0 && (*env)[length] == '=') return true;
+  }
+  return false;
+}
+
+bool inheritEnvironment(Config& config) {
+  std::size_t own = 0;
+  std::size_t given = 0;
+  while (config.env[own] != nullptr) ++own;
+  while (environ[given] != nullptr) ++given;
+  char** all = static_cast<char**>(std::calloc(own + given + 1, sizeof(char*)));
+  if (all == nullptr) return false;
+  std::memcpy(all, config.env, own * sizeof(char*));
+  for (std::size_t i = 0; i < given; ++i) {
+    if (!isSet(config.env, environ[i])) all[own++] = environ[i];
+  }
+  config.env = all;
+  return true;
+}
+
 bool readConfig(Config& config) {
   std::size_t size = 0;
   char* bytes = readAll(kConfigFd, size);
   ::close(kConfigFd);
-  return bytes != nullptr && parse(bytes, size, config);
+  if (bytes == nullptr || !parse(bytes, size, config)) return false;
+  return !config.inherit || inheritEnvironment(config);
 }
 
 // ---- the command: between fork and exec ---------------------------------------------------------------------------

@@ -16,6 +16,8 @@ inline constexpr int kStatusFd = 5;
 // Keys of the configuration. "arg" and "env" come as often as there are; all others at most once.
 inline constexpr char kArg[] = "arg";
 inline constexpr char kEnv[] = "env";       // "NAME=value"
+// "1": what init itself was given (an image's variables) holds where `env` does not say otherwise.
+inline constexpr char kInherit[] = "inherit";
 inline constexpr char kCwd[] = "cwd";
 inline constexpr char kUid[] = "uid";       // absent: stays who it is
 inline constexpr char kGid[] = "gid";

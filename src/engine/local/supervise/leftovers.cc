@@ -9,6 +9,7 @@
 
 #include "engine/local/supervise/attempt_files.h"
 #include "engine/local/supervise/cgroup.h"
+#include "engine/local/supervise/podman_containers.h"
 #include "engine/local/supervise/posix.h"
 #include "engine/local/supervise/processes.h"
 
@@ -45,7 +46,11 @@ Result<std::uint32_t> killLeftovers(const std::string& dir, const Launch& launch
   }
   for (const auto& process : processesTagged(attemptTag(dir, launch))) found.insert(process.pid);
   for (const auto pid : found) ::kill(pid, SIGKILL);
-  if (found.empty() && !inGroup) removeRecordedGroups(dir);
+  if (found.empty() && !inGroup) {
+    // Only now: while something still makes containers, none is removed for good.
+    if (const auto left = killContainers(dir, launch); left > 0) return left;
+    removeRecordedGroups(dir);
+  }
   return static_cast<std::uint32_t>(found.size()) + (inGroup && found.empty() ? 1 : 0);
 }
 

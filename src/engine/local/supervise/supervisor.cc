@@ -27,6 +27,7 @@
 #include "engine/local/supervise/cgroup.h"
 #include "engine/local/supervise/leftovers.h"
 #include "engine/local/supervise/network.h"
+#include "engine/local/supervise/podman_runtime.h"
 #include "engine/local/supervise/processes.h"
 #include "engine/local/supervise/progress_book.h"
 #include "engine/local/supervise/rank_process.h"
@@ -79,7 +80,7 @@ std::string programIn(const std::vector<std::string>& directories, const std::st
 }
 
 // What the descriptors of the epoll set are.
-enum class Source : std::uint32_t { kSignals, kNotes, kTimer, kSocket, kOut, kErr };
+enum class Source : std::uint32_t { kSignals, kNotes, kTimer, kSocket, kOut, kErr, kPorts };
 
 std::uint64_t tagOf(Source source, std::size_t index) {
   return (static_cast<std::uint64_t>(source) << 32) | index;
@@ -96,7 +97,10 @@ class Supervisor {
   // Preparing and starting.
   Result<void> prepare();
   Result<void> prepareRank(RankProcess& rank);
-  void enterNetworkOfGang();
+  Result<void> enterNetworkOfGang();
+  Result<void> preparePodman();
+  void begin();
+  void onImages();
   [[nodiscard]] std::uint32_t processLimit() const;
   Result<SpawnPlan> planOf(const RankLaunch& rank);
   Result<void> planSandbox(const RankLaunch& rank, SpawnPlan& plan);
@@ -146,6 +150,7 @@ class Supervisor {
   std::string tag_;
   std::string systemFiles_;  // a sysfs of the gang's own
   AttemptCgroup cgroup_;
+  std::optional<PodmanRuntime> podman_;
   ProgressBook book_;
   std::vector<RankProcess> ranks_;
   std::vector<std::string> notes_;
@@ -190,8 +195,9 @@ Result<void> Supervisor::prepare() {
   watch(inotify_.get(), tagOf(Source::kNotes, 0));
   watch(timer_.get(), tagOf(Source::kTimer, 0));
   ::inotify_add_watch(inotify_.get(), dir_.c_str(), IN_MOVED_TO | IN_CLOSE_WRITE);
-  if (launch_.network == NetworkKind::kGang && launch_.runtime == RuntimeKind::kProcess) {
-    enterNetworkOfGang();
+  if (launch_.runtime == RuntimeKind::kPodman) BOLE_TRY(preparePodman());
+  if (launch_.network == NetworkKind::kGang && launch_.runtime != RuntimeKind::kPlain) {
+    BOLE_TRY(enterNetworkOfGang());
   }
   for (const auto& rank : launch_.ranks) {
     RankProcess process;
@@ -203,14 +209,31 @@ Result<void> Supervisor::prepare() {
   return recordGroups(dir_, cgroup_.v1Groups());
 }
 
-void Supervisor::enterNetworkOfGang() {
-  if (auto own = enterOwnNetwork(); !own) {
+Result<void> Supervisor::enterNetworkOfGang() {
+  bool entered = false;
+  if (auto own = enterOwnNetwork(entered); !own) {
+    if (entered) return own;
     notes_.push_back("the ranks share the machine's network: " + own.error().message());
-    return;
+    return {};
   }
+  if (podman_) return;  // it mounts a sysfs of its own, and keeps its mounts where all other Podmans find them
   auto files = mountOwnSysfs(dir_ + "/sys");
   if (files) systemFiles_ = std::move(*files);
   else notes_.push_back("the ranks see the machine's network devices in /sys: " + files.error().message());
+  return {};
+}
+
+Bytes machineMemory() {
+  struct sysinfo machine {};
+  ::sysinfo(&machine);
+  return Bytes(static_cast<std::int64_t>(machine.totalram) * machine.mem_unit);
+}
+
+Result<void> Supervisor::preparePodman() {
+  podman_.emplace(PodmanRuntime::Place{dir_, programs_, tag_, machineMemory(), processLimit()}, launch_);
+  BOLE_TRY(podman_->prepare());
+  if (podman_->ports().any()) watch(podman_->ports().events().get(), tagOf(Source::kPorts, 0));
+  return {};
 }
 
 // All ranks together leave the rest of the machine half of its process numbers.
@@ -232,7 +255,9 @@ Result<void> Supervisor::prepareRank(RankProcess& rank) {
   }
   const int seen = ::inotify_add_watch(inotify_.get(), reports.c_str(), IN_MOVED_TO | IN_CLOSE_WRITE);
   if (seen >= 0) watches_[seen] = number;
-  cgroup_.addRank(number, {rank.launch->memory, rank.launch->cpu, processLimit()});
+  // A container's limits are its own group's.
+  cgroup_.addRank(number, podman_ ? RankLimits{}
+                                  : RankLimits{rank.launch->memory, rank.launch->cpu, processLimit()});
   rank.log = std::make_unique<RankLog>(
       dir_, number, launch_.logBytes, launch_.logFiles, [this, number](std::string_view line) {
         if (book_.takeLine(number, line, wallNow()) && !progressAt_) progressAt_ = now_ + kProgressEvery;
@@ -244,7 +269,7 @@ std::vector<std::string> Supervisor::environmentOf(const RankLaunch& rank) const
   auto env = rank.env;
   const bool boxed = launch_.runtime != RuntimeKind::kPlain;
   const char* home = std::getenv("HOME");
-  setOnce(env, "PATH", kDefaultPath);
+  if (!podman_) setOnce(env, "PATH", kDefaultPath);  // an image has its own
   setOnce(env, "HOME", boxed ? kHomeInside : home ? home : "/");
   setOnce(env, "USER", boxed ? "job" : root_ ? "root" : "user");
   setOnce(env, "LOGNAME", boxed ? "job" : root_ ? "root" : "user");
@@ -271,8 +296,8 @@ Result<SpawnPlan> Supervisor::planOf(const RankLaunch& rank) {
     return plan;
   }
   if (launch_.runtime == RuntimeKind::kPodman) {
-    return fail(makeError(ErrorCode::kUnsupported, "images are not run yet")
-                    .withHint("leave out `image` to run on the machine's own system"));
+    BOLE_TRY(podman_->plan(rank, plan));
+    return plan;
   }
   BOLE_TRY(planSandbox(rank, plan));
   return plan;
@@ -289,14 +314,12 @@ Result<void> Supervisor::planSandbox(const RankLaunch& rank, SpawnPlan& plan) {
                     .expectedValue("/usr/bin/bwrap")
                     .withHint("apt-get install bubblewrap, or start the server with `bole up --plain`"));
   }
-  struct sysinfo machine {};
-  ::sysinfo(&machine);
   SandboxPlace place;
   place.init = programs_ + "/bole-init";
   place.reportsDirectory = reportsOf(dir_, rank.rank);
   place.systemFiles = systemFiles_;
   place.root = root_;
-  place.machineMemory = Bytes(static_cast<std::int64_t>(machine.totalram) * machine.mem_unit);
+  place.machineMemory = machineMemory();
   place.firstFile = kExtraFd + 1;
   BOLE_ASSIGN(auto sandbox, buildSandbox(launch_, rank, place));
   std::string text;
@@ -316,6 +339,21 @@ Result<void> Supervisor::planSandbox(const RankLaunch& rank, SpawnPlan& plan) {
     }
   }
   return {};
+}
+
+void Supervisor::begin() {
+  if (!podman_) return startAll();
+  const auto say = [this](const std::string& text) {
+    for (auto& rank : ranks_) rank.log->say(text, wallNow());
+  };
+  const auto begun = podman_->beginImages(cgroup_.entrances(0), say);
+  if (!begun) launchFailed(begun.error().message());
+}
+
+void Supervisor::onImages() {
+  if (podman_->busy() || cause_) return;
+  if (const auto why = podman_->failure()) return launchFailed(*why);
+  startAll();
 }
 
 void Supervisor::startAll() {
@@ -355,6 +393,7 @@ void Supervisor::writeStartedFile() {
     notes_.push_back("the ranks run as the server's own user: only root may change it");
   }
   for (const auto& note : cgroup_.notes()) notes_.push_back(note);
+  if (podman_) notes_.insert(notes_.end(), podman_->notes().begin(), podman_->notes().end());
   for (const auto& note : notes_) started.note += (started.note.empty() ? "" : "; ") + note;
   // Where it cannot be written the ranks run all the same; the server then only learns of their end.
   static_cast<void>(writeStarted(dir_, started));
@@ -412,6 +451,7 @@ void Supervisor::dispatch(std::uint64_t tag) {
     case Source::kSocket: onSocket(ranks_[index]); break;
     case Source::kOut: onPipe(ranks_[index], ranks_[index].out, LogStream::kOut); break;
     case Source::kErr: onPipe(ranks_[index], ranks_[index].err, LogStream::kErr); break;
+    case Source::kPorts: podman_->ports().turn(); break;
   }
 }
 
@@ -429,6 +469,10 @@ void Supervisor::onSignals() {
 void Supervisor::reapAll() {
   int status = 0;
   for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    if (podman_ && podman_->childEnded(pid, status)) {
+      onImages();
+      continue;
+    }
     for (auto& rank : ranks_) {
       if (rank.child != pid) continue;
       rank.reaped = true;
@@ -490,6 +534,7 @@ void Supervisor::onMessage(RankProcess& rank, const InitMessage& message) {
   if (text == init::kHello) {
     const auto facts = processFacts(message.sender);
     if (facts) rank.init = ProcessId{facts->pid, facts->startTicks};
+    if (rank.init && podman_) podman_->rankIsUp(rank.launch->rank, rank.init->pid);
     rank.ready = true;
     startCommands();
   } else if (text == init::kStarted) {
@@ -503,7 +548,8 @@ void Supervisor::onMessage(RankProcess& rank, const InitMessage& message) {
     rank.end.execStep = step;
     rank.end.at = wallNow();
     const auto what = std::string(step) == "chdir" ? rank.launch->cwd : rank.launch->argv.at(0);
-    launchFailed("rank " + std::to_string(rank.launch->rank) + ": cannot start " + what + ": " +
+    const auto where = podman_ ? " in the image " + rank.launch->image : std::string();
+    launchFailed("rank " + std::to_string(rank.launch->rank) + ": cannot start " + what + where + ": " +
                  std::strerror(error));
   } else if (text.starts_with(init::kEnded)) {
     int status = 0;
@@ -536,7 +582,7 @@ void Supervisor::commandEnded(RankProcess& rank, int status, Bytes maxRss) {
   rank.end.waitStatus = status;
   rank.end.at = wallNow();
   rank.end.maxRss = maxRss;
-  rank.end.oomKilled = cgroup_.oomKilled(rank.launch->rank);
+  rank.end.oomKilled = cgroup_.oomKilled(rank.launch->rank) || (podman_ && podman_->oomKilled(rank.launch->rank));
   if (cause_) return;
   if (applyRules(rank)) return;
   if (status != 0) fellShort(rank, EndCause::kRankFailed);
@@ -556,8 +602,9 @@ void Supervisor::initGone(RankProcess& rank) {
   if (!rank.init && !cause_) {
     auto why = rank.log->errorTail();
     while (!why.empty() && why.back() == '\n') why.pop_back();
-    launchFailed("rank " + std::to_string(rank.launch->rank) + ": the sandbox could not be made: " +
-                 (why.empty() ? "it ended without a word" : why));
+    if (podman_) why = podman_->whyNotUp(*rank.launch, why);
+    else why = "the sandbox could not be made: " + (why.empty() ? "it ended without a word" : why);
+    launchFailed("rank " + std::to_string(rank.launch->rank) + ": " + why);
     return;
   }
   if (!cause_) fellShort(rank, EndCause::kRankLost);
@@ -609,6 +656,7 @@ void Supervisor::beginStop(EndCause cause, Duration grace) {
   }
   cause_ = cause;
   killAt_ = at;
+  if (podman_) podman_->cancelImages();
   for (auto& rank : ranks_) {
     if (!rank.ended) signalInit(rank.socket, SIGTERM);
   }
@@ -680,6 +728,7 @@ void Supervisor::onPipe(RankProcess& rank, Fd& pipe, LogStream stream) {
 }
 
 bool Supervisor::allGone() const {
+  if (podman_ && podman_->busy()) return false;
   return std::all_of(ranks_.begin(), ranks_.end(), [](const RankProcess& rank) { return rank.isGone(); });
 }
 
@@ -692,10 +741,12 @@ void Supervisor::waitUntilNothingIsLeft() {
     if (cgroup_.contains()) {
       left = cgroup_.populated() ? 1 : 0;
       if (left > 0) cgroup_.kill();
-    } else {
+    }
+    // Where Podman puts a container is its own affair in the end.
+    if (!cgroup_.contains() || podman_) {
       auto processes = descendantsOf(::getpid());
       for (const auto& tagged : processesTagged(tag_)) processes.push_back(tagged);
-      left = processes.size();
+      left += processes.size();
       for (const auto& process : processes) ::kill(process.pid, SIGKILL);
     }
     reapAll();
@@ -713,6 +764,10 @@ void Supervisor::waitUntilNothingIsLeft() {
 
 Result<void> Supervisor::finish() {
   waitUntilNothingIsLeft();
+  std::string notRemoved;
+  if (podman_) {
+    if (const auto removed = podman_->remove(); !removed) notRemoved = removed.error().message();
+  }
   for (auto& rank : ranks_) {
     if (rank.log) rank.log->finish(wallNow());
   }
@@ -733,6 +788,7 @@ Result<void> Supervisor::finish() {
   end.at = wallNow();
   for (const auto& rank : ranks_) end.ranks.push_back(rank.end);
   end.note = failure_;
+  if (!notRemoved.empty()) end.note += (end.note.empty() ? "" : "; ") + notRemoved;
   for (const auto& rank : ranks_) {
     if (!rank.end.oomKilled) continue;
     end.note += (end.note.empty() ? "rank " : "; rank ") + std::to_string(rank.launch->rank) +
@@ -750,7 +806,7 @@ Result<void> Supervisor::run() {
   }
   takeStopFile();
   if (!cause_) {
-    startAll();
+    begin();
     loop();
   }
   return finish();

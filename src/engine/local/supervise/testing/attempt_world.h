@@ -137,17 +137,36 @@ class AttemptWorld : public ::testing::Test {
     return addRank({"/bin/sh", "-c", line}, task);
   }
 
+  // On a machine that lacks something: the line of shell takes it away first, in a mount namespace of its own.
+  void onAMachineAfter(const std::string& line) {
+    wrapper_ = {"/usr/bin/unshare", "--mount", "--propagation", "private", "/bin/sh", "-ec", line + "; exec \"$@\"", "sh"};
+  }
+  // By another user than root.
+  void asUser(uid_t uid) {
+    const auto number = std::to_string(uid);
+    wrapper_ = {"/usr/bin/setpriv", "--reuid", number, "--regid", number, "--clear-groups"};
+    for (const auto& path : {dir, work()}) {
+      if (::chown(path.c_str(), uid, uid) != 0) std::abort();
+    }
+  }
+
   [[nodiscard]] pid_t startSupervisor() const {
-    const auto program = std::string(PROGRAMS) + "/bole-supervise";
+    auto words = wrapper_;
+    words.insert(words.end(), {std::string(PROGRAMS) + "/bole-supervise", dir});
+    std::vector<char*> argv;
+    for (auto& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
     const pid_t pid = ::fork();
     if (pid != 0) return pid;
     ::setsid();
-    ::execl(program.c_str(), program.c_str(), dir.c_str(), nullptr);
+    ::execv(argv[0], argv.data());
     ::_exit(127);
   }
   void spawn() {
     const auto written = writeLaunch(dir, launch);
     ASSERT_TRUE(written) << written.error().message();
+    // Whoever runs it reads it; it holds nothing that is not the test's.
+    ::chmod((dir + "/launch.json").c_str(), 0644);
     supervisor = startSupervisor();
   }
 
@@ -190,6 +209,7 @@ class AttemptWorld : public ::testing::Test {
   void stop(Duration grace, const std::string& reason = "cancelled") {
     const auto written = writeStop(dir, {reason, grace});
     ASSERT_TRUE(written) << written.error().message();
+    ::chmod((dir + "/stop.json").c_str(), 0644);
   }
 
   // All records of a rank, oldest first, rotated files included.
@@ -237,6 +257,7 @@ class AttemptWorld : public ::testing::Test {
 
  private:
   TempDir temp_;
+  std::vector<std::string> wrapper_;
   bool boxed_ = false;  // ranks run as a user of their own
 
  protected:

@@ -216,7 +216,7 @@ Result<void> Supervisor::enterNetworkOfGang() {
     notes_.push_back("the ranks share the machine's network: " + own.error().message());
     return {};
   }
-  if (podman_) return;  // it mounts a sysfs of its own, and keeps its mounts where all other Podmans find them
+  if (podman_) return {};  // it mounts a sysfs of its own, and keeps its mounts where all other Podmans find them
   auto files = mountOwnSysfs(dir_ + "/sys");
   if (files) systemFiles_ = std::move(*files);
   else notes_.push_back("the ranks see the machine's network devices in /sys: " + files.error().message());

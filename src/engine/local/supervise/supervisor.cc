@@ -168,7 +168,7 @@ class Supervisor {
   std::string stopReason_;
   std::string failure_;  // why the launch failed
   Duration now_;         // boottime, of this turn of the loop
-  Duration launchBy_;
+  std::optional<Duration> launchBy_;  // since the first rank's start
   std::optional<Duration> killAt_;    // SIGKILL through the inits
   std::optional<Duration> forceAt_;   // through the cgroup
   std::optional<Duration> flushAt_;
@@ -600,6 +600,7 @@ void Supervisor::initGone(RankProcess& rank) {
   rank.ended = true;
   rank.end.at = wallNow();
   if (!rank.init && !cause_) {
+    if (rank.err.isOpen()) onPipe(rank, rank.err, LogStream::kErr);  // its last words, before they have their turn
     auto why = rank.log->errorTail();
     while (!why.empty() && why.back() == '\n') why.pop_back();
     if (podman_) why = podman_->whyNotUp(*rank.launch, why);
@@ -668,7 +669,7 @@ void Supervisor::killAll() {
 }
 
 void Supervisor::onTime() {
-  if (!startedWritten_ && !cause_ && now_ >= launchBy_) {
+  if (!startedWritten_ && !cause_ && launchBy_ && now_ >= *launchBy_) {
     launchFailed("not every rank could be started within " + formatDuration(kLaunchTime));
   }
   if (killAt_ && now_ >= *killAt_) {

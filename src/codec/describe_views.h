@@ -163,7 +163,7 @@ void describe(V& v, T& x) {
   v.field("file_name", x.fileName, "for messages");
   v.field("directory", x.directory, "where relative paths begin");
   v.field("env", x.env, "values for bare names in the spec");
-  v.field("upload", x.upload, "see POST /v1/uploads");
+  v.field("upload", x.upload, "SHA-256 of an archive that is here: PUT /v1/uploads");
   v.field("project", x.project, "");
   v.field("request_id", x.requestId, "the same again submits nothing");
   v.field("dry_run", x.dryRun, "check only");

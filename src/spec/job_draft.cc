@@ -134,6 +134,7 @@ void applyWorkingDir(const Session& session, JobDraft& draft) {
 }
 
 void warnOfFixedPorts(Session& session, const JobDraft& draft) {
+  if (draft.spec.shape.runtime != model::Runtime::kPodman) return;
   for (const auto& task : draft.tasks) {
     const auto fixed = std::find_if(task.text.ports.begin(), task.text.ports.end(),
                                     [](const auto& p) { return p.host != 0; });
@@ -146,6 +147,27 @@ void warnOfFixedPorts(Session& session, const JobDraft& draft) {
   }
 }
 
+// Only containers have ports that are mapped. Where the ranks share the machine's network a program
+// is reached at the port it listens on.
+void warnOfUnpublishedPorts(Session& session, const JobDraft& draft) {
+  const auto& shape = draft.spec.shape;
+  if (shape.runtime == model::Runtime::kPodman) return;
+  const bool open =
+      shape.network == model::Network::kHost || shape.runtime == model::Runtime::kPlain;
+  for (const auto& task : draft.tasks) {
+    const auto unreachable = [&](const model::Port& p) {
+      return !open || (p.host != 0 && p.host != p.container);
+    };
+    const auto port = std::find_if(task.text.ports.begin(), task.text.ports.end(), unreachable);
+    if (port == task.text.ports.end()) continue;
+    session.reader.warn(
+        task.at,
+        fmt::format("task '{}': port {} is not published: only containers (`image`) publish ports; "
+                    "{} a program is reached at the port that it listens on",
+                    task.text.name, port->container, open ? "here" : "with `network: host`"));
+  }
+}
+
 }  // namespace
 
 Result<Parsed> finishJob(Session& session, JobDraft draft) {
@@ -155,6 +177,7 @@ Result<Parsed> finishJob(Session& session, JobDraft draft) {
   BOLE_TRY(chooseRuntime(session, draft));
   BOLE_TRY(checkMounts(session, draft));
   warnOfFixedPorts(session, draft);
+  warnOfUnpublishedPorts(session, draft);
   applyWorkingDir(session, draft);
   Parsed parsed;
   parsed.spec = std::move(draft.spec);

@@ -300,8 +300,11 @@ class PodReader {
     fields.quiet = {"name", "terminationMessagePath", "terminationMessagePolicy"};
     fields.dropped = droppedOfContainer();
     BOLE_TRY(readObject(reader_, item, fields));
-    if (task_.text.image.empty())
-      return fail(reader_.error(item.at, item.path + ": no image").expectedValue("`image: ...`"));
+    if (task_.text.image.empty()) {
+      reader_.warn(item.at, item.path +
+                                ": no image, so it runs on the machine's own system, in a sandbox "
+                                "(Kubernetes would refuse it)");
+    }
     if (env) BOLE_TRY(readContainerEnv(session_, *env, env_));
     BOLE_TRY(readCommand(item, command, args));
     if (mounts)

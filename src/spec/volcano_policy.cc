@@ -163,8 +163,26 @@ class PolicyReader {
         continue;
       }
       rule.event = kEvents.at(event);
-      rules_.push_back(rule);
+      if (warnOfEvent(item, at, rule)) rules_.push_back(rule);
     }
+  }
+
+  // False: nothing here would ever ask for the rule.
+  bool warnOfEvent(const Value& item, Position at, const model::LifecycleRule& rule) {
+    if (rule.event == PolicyEvent::kUnknown) {
+      reader_.warn(at, fmt::format("{}: Unknown never happens here, so the policy does nothing: a "
+                                   "rank that was lost has failed (PodFailed)",
+                                   item.path));
+      return false;
+    }
+    const bool ends = rule.action == PolicyAction::kAbortJob ||
+                      rule.action == PolicyAction::kTerminateJob ||
+                      rule.action == PolicyAction::kCompleteJob;
+    if (rule.event != PolicyEvent::kPodEvicted || !ends) return true;
+    reader_.warn(at, fmt::format("{}: PodEvicted is not honoured: a job that has to make room is "
+                                 "queued again",
+                                 item.path));
+    return false;
   }
 
   Reader& reader_;

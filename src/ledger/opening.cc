@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "ledger/files.h"
+#include "ledger/log_check.h"
 #include "ledger/schema.h"
 
 namespace bole::ledger {
@@ -98,6 +99,7 @@ class Opening {
       BOLE_TRY(openFile(path, O_RDWR | O_CREAT, 0600, "cannot make the ledger"));
       BOLE_TRY(syncDirectory(options_.directory));
     }
+    BOLE_TRY(checkLog(path));
     BOLE_ASSIGN(home_.database, Database::open(path, Access::kReadWrite, options_.vfs));
     return {};
   }
@@ -204,6 +206,7 @@ Result<OpenHome> openHome(const LedgerOptions& options, Reserve& reserve, Chain&
 }
 
 Result<std::unique_ptr<Database>> openToRead(const std::string& path, const std::string& vfs) {
+  BOLE_TRY(checkLog(path));
   BOLE_ASSIGN(auto database, Database::open(path, Access::kReadOnly, vfs));
   BOLE_ASSIGN(const bool blank, isBlank(*database));
   if (blank) return fail(noLedger(path));

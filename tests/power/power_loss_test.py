@@ -22,14 +22,16 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
+sys.path.insert(0, str(HERE.parent / "vm"))
 sys.path.insert(0, str(HERE))
 
 from bole import ApiError, UnixConnection  # noqa: E402
+from vm import SCRIPT, Vm  # noqa: E402
 import write_log  # noqa: E402
 
 DISK = "/dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_data1"
 HOME = "/data/bole"
-UP = f"cd / && /opt/bole/bole up --home {HOME} --emulate 4xA100-PCIE-40GB --port 0"
+UP = f"cd / && bole up --home {HOME} --emulate 4xA100-PCIE-40GB --port 0"
 FINAL = ("SUCCEEDED", "FAILED", "CANCELLED")
 CLIENTS = 3
 MOST_WAITING = 4  # jobs a client
@@ -46,39 +48,19 @@ FORMAT = {"ext4": "mkfs.ext4 -q -F -E nodiscard,lazy_itable_init=0,lazy_journal_
           "xfs": "mkfs.xfs -q -f -K"}
 
 
-class Vm:
-    """tests/vm/vm.sh with a state of its own."""
+class PowerVm(Vm):
+    """A VM whose first data disk has a write cache that a power loss takes away."""
 
     def __init__(self, directory):
-        self.directory = directory
-        self.run_directory = directory / "vm"
+        super().__init__(directory, VM_WRITE_LOG="1", VM_DATA_MB="1024", VM_FREEZE_ROOT="1")
         self.said_before = 0
-        self.environment = {**os.environ, "VM_RUN": str(self.run_directory), "VM_WRITE_LOG": "1", "VM_DATA_MB": "1024",
-                            "VM_TIMEOUT": "600", "VM_RUN_TIMEOUT": "300"}
-
-    def call(self, *arguments, check=True, freeze=True):
-        environment = {**self.environment, "VM_FREEZE_ROOT": "1" if freeze else ""}
-        done = subprocess.run([str(HERE.parent / "vm" / "vm.sh"), *arguments], env=environment, text=True,
-                              capture_output=True, stdin=subprocess.DEVNULL)
-        if check and done.returncode:
-            raise AssertionError(f"vm.sh {' '.join(arguments)}: {done.returncode}\n{done.stdout[-2000:]}"
-                                 f"{done.stderr[-2000:]}")
-        return done
-
-    def shell(self, line, check=True):
-        return self.call("run", "sh", "-c", line, check=check)
 
     def provision(self, build):
         """A root disk with the programs, which every later boot finds as it is now."""
         self.call("build")
-        self.call("start", freeze=False)
-        programs = self.directory / "programs"
-        programs.mkdir()
-        for name in ("bole", "bole-supervise", "bole-init"):
-            subprocess.run(["strip", "-o", str(programs / name), str(build / "bin" / name)], check=True)
-            (programs / name).chmod(0o755)
-        self.call("copy", str(programs), "/opt/bole")
-        self.shell("mkdir -p /data && chmod 755 /opt/bole && /opt/bole/bole version && sync")
+        self.call("start", VM_FREEZE_ROOT="")
+        self.install(build)
+        self.shell("mkdir -p /data && sync")
         self.call("reboot")
 
     def format(self, filesystem):
@@ -131,7 +113,7 @@ class Server:
         self.vm.call("forward", str(self.socket), f"{HOME}/bole.sock")
 
     def fsck(self):
-        return self.vm.shell(f"/opt/bole/bole fsck --full --home {HOME}", check=False)
+        return self.vm.shell(f"bole fsck --full --home {HOME}", check=False)
 
     def request(self, method, path, body=None, timeout=60):
         connection = UnixConnection(str(self.socket), timeout)
@@ -364,7 +346,7 @@ def settle(server, records, judged):
 
 def lose_in_start(server, rng):
     """In the middle of a start, which after a loss is itself a recovery."""
-    starting = subprocess.Popen([str(HERE.parent / "vm" / "vm.sh"), "run", "sh", "-c", UP], env=server.vm.environment,
+    starting = subprocess.Popen([str(SCRIPT), "run", "sh", "-c", UP], env=server.vm.environment,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(rng.uniform(0.1, 3))
     blocks = server.vm.lose_power(rng)
@@ -395,7 +377,7 @@ def check_after(server, records, judged):
     after = server.fsck()
     if after.returncode:
         records.problem(f"fsck beside the server: {after.stdout}{after.stderr}")
-    server.vm.shell(f"/opt/bole/bole down --home {HOME}")
+    server.vm.shell(f"bole down --home {HOME}")
     return lost, (before.stdout or before.stderr).strip().split(";")[0]
 
 
@@ -437,7 +419,7 @@ def main():
     rng = random.Random(arguments.seed)
     xfs = arguments.losses // 4 if arguments.xfs is None else arguments.xfs
     directory = pathlib.Path(tempfile.mkdtemp(prefix="bole-power-"))
-    server = Server(Vm(directory))
+    server = Server(PowerVm(directory))
     sums = {}
     try:
         server.vm.provision(arguments.build)
@@ -451,7 +433,7 @@ def main():
         if os.environ.get("BOLE_KEEP"):
             print("kept:", directory)
         else:
-            server.vm.call("stop", check=False)
+            server.vm.stop()
             shutil.rmtree(directory, ignore_errors=True)
     print("; ".join(f"{name} {count}" for name, count in sums.items()), flush=True)
     return 1 if sums["problems"] else 0

@@ -6,8 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <sstream>
+#include <thread>
 
+#include "cli/http.h"
+#include "cli/screen.h"
 #include "cli/testing/answers.h"
 #include "cli/testing/fake_server.h"
 #include "cli/testing/program.h"
@@ -304,8 +308,13 @@ TEST_F(Cli, WhyAJobWaits) {
             "job 7 (digits) is QUEUED, submitted 16m 40s ago\n"
             "  waits for 4 A100 GPUs: 2 are free now\n"
             "It starts when all of these are gone:\n"
-            "  - GPUs: 4 of A100 needed, 2 free now\n"
+            "  - GPUs: 4 needed (A100), 2 free now\n"
             "  - Memory: 2 GiB needed, 1 GiB free now\n");
+  detail.reasons = {gpus};
+  answerView("GET /v1/jobs/7", detail);
+  EXPECT_EQ(run({"why", "7"}).out,
+            "job 7 (digits) is QUEUED, submitted 16m 40s ago\n"
+            "  waits for 4 A100 GPUs: 2 are free now\n");
 }
 
 TEST_F(Cli, Status) {
@@ -461,6 +470,23 @@ TEST_F(Cli, DownWaitsForTheEnd) {
   program_.base.local.waitDown = [](const DownWait&) { return kExitUnavailable; };
   EXPECT_EQ(run({"down"}).code, kExitUnavailable);
   EXPECT_EQ(run({"down", "--wait", "soon"}).code, kExitUsage);
+  program_.base.local.waitDown = [&](const DownWait& wait) {
+    waited = wait;
+    return 0;
+  };
+  EXPECT_EQ(run({"down"}).code, 0);
+  EXPECT_EQ(waited.patience, seconds(60));
+  for (const auto& words :
+       std::vector<std::vector<std::string>>{{"down", "--wait"},
+                                             {"down", "--wait", "--stop-jobs"},
+                                             {"down", "--stop-jobs", "--wait"}}) {
+    waited = {};
+    EXPECT_EQ(run(words).code, 0);
+    EXPECT_LT(waited.patience.value, 0) << "as long as it takes";
+  }
+  waited.patience = seconds(7);
+  EXPECT_EQ(run({"down", "--wait", "0"}).code, 0);
+  EXPECT_EQ(waited.patience, seconds(7)) << "not waited for";
 }
 
 // ---- stopping
@@ -614,6 +640,45 @@ TEST_F(Cli, OnATerminalLinesAreHarmless) {
   EXPECT_EQ(outcome.out.find("gotcha"), std::string::npos);
 }
 
+TEST_F(Cli, LinesOfTheBarAreShownWhereThereIsNoneOrWhereTheyAreWanted) {
+  answerView("GET /v1/jobs/digits", digitsDetail());
+  answer("GET /v1/jobs/7/logs",
+         events(eventText("state", codec::toJson(digitsJob())) +
+                lineEvent(0, "BOLE progress epoch=5 epochs=20") +
+                lineEvent(0, "BOLE checkpoint path=c/5 epoch=5") +
+                lineEvent(0, "BOLE progress is made") + endEvent(model::JobState::kSucceeded, 0)));
+  const std::string both =
+      "[0] BOLE progress epoch=5 epochs=20\n[0] BOLE checkpoint path=c/5 epoch=5\n";
+  for (const std::string command : {"attach", "logs"}) {
+    std::vector<std::string> words = {command, "digits"};
+    if (command == "logs") words.emplace_back("-f");
+    program_.base.stdoutIsTerminal = false;
+    EXPECT_NE(run(words).out.find(both), std::string::npos) << command << ": in a file";
+    program_.base.stdoutIsTerminal = true;
+    program_.base.columns = [] { return 80; };
+    program_.base.variables["NO_COLOR"] = "1";
+    const auto shown = run(words).out;
+    EXPECT_EQ(shown.find("epochs=20"), std::string::npos) << shown;
+    EXPECT_EQ(shown.find("path="), std::string::npos) << shown;
+    EXPECT_NE(shown.find("[0] BOLE progress is made\n"), std::string::npos)
+        << "what the bar does not say stays";
+    words.emplace_back("--raw");
+    EXPECT_NE(run(words).out.find(both), std::string::npos) << command << ": as wanted";
+  }
+}
+
+TEST_F(Cli, TheBarNamesTheCheckpoint) {
+  EXPECT_EQ(checkpointIn("BOLE checkpoint path=c/5 epoch=5"), "epoch 5");
+  EXPECT_EQ(checkpointIn("BOLE checkpoint step=70 path=c"), "step 70");
+  EXPECT_EQ(checkpointIn("BOLE checkpoint path=c/latest"), "c/latest");
+  EXPECT_EQ(checkpointIn("BOLE checkpoint is next"), "");
+  EXPECT_EQ(checkpointIn("BOLE progress epoch=5"), "");
+  auto job = digitsJob();
+  job.progress = digitsProgress(5);
+  EXPECT_NE(barText(job, 200, "epoch 5").find("(saved: epoch 5)"), std::string::npos);
+  EXPECT_EQ(barText(job, 200).find("saved"), std::string::npos);
+}
+
 TEST_F(Cli, TheBarIsDrawnAndTakenAway) {
   program_.base.stdoutIsTerminal = true;
   program_.base.columns = [] { return 80; };
@@ -637,6 +702,46 @@ TEST_F(Cli, TheBarIsDrawnAndTakenAway) {
   EXPECT_EQ(outcome.out.substr(outcome.out.find("digits  RUNNING  [")),
             "digits  RUNNING  [#####---------------]  epoch 5/20, loss 0.3121, accuracy "
             "0.9…\r\x1b[K[0] a line\n");
+}
+
+// The fewest bytes that a heartbeat may have, further apart than a second.
+TEST_F(Cli, AQuietStreamIsNotGivenUpAndASilentOneIs) {
+  int beats = 0;
+  const auto nap = [] { std::this_thread::sleep_for(std::chrono::milliseconds(1300)); };
+  answer("GET /beats", [&](const FakeRequest&) {
+    FakeReply reply;
+    reply.stream = [&](const auto& write) {
+      for (; beats < 3 && write(":"); ++beats) nap();
+      write("end");
+    };
+    return reply;
+  });
+  answer("GET /silent", [&](const FakeRequest&) {
+    FakeReply reply;
+    reply.stream = [&](const auto& write) {
+      write(":");
+      nap();
+      nap();
+      nap();
+    };
+    return reply;
+  });
+  start();
+  Client client({program_.socket(), "", ""}, seconds(2));
+  std::string heard;
+  const auto take = [&](std::string_view bytes) {
+    heard += bytes;
+    return true;
+  };
+  Request request;
+  request.path = "/beats";
+  const auto quiet = client.stream(request, take);
+  ASSERT_TRUE(quiet) << quiet.error().message();
+  EXPECT_EQ(heard, ":::end");
+  request.path = "/silent";
+  const auto silent = client.stream(request, take);
+  ASSERT_FALSE(silent);
+  EXPECT_EQ(silent.error().code, ErrorCode::kUnavailable);
 }
 
 TEST_F(Cli, ARestartOfTheServerIsLivedThrough) {
@@ -925,6 +1030,14 @@ TEST_F(Submitting, RunNamesTheFlagThatIsWrong) {
   const auto outcome = run({"run", "--no-upload", "-G", "A1000:x", "--", "x"});
   EXPECT_EQ(outcome.code, kExitUsage);
   EXPECT_EQ(outcome.err, "bole: --gpus: no such kind: found 'A1000:x'\n");
+}
+
+TEST_F(Submitting, RunNamesTheFlagThatAWarningIsOf) {
+  warnings_ = {"run:1:1: task 'main': port 80 is not published", "run:4:7: gpus: a strange kind"};
+  const auto outcome = run({"run", "-d", "--no-upload", "-G", "1", "-p", "80", "--", "x"});
+  EXPECT_EQ(outcome.err,
+            "bole: warning: task 'main': port 80 is not published\n"
+            "bole: warning: --gpus: a strange kind\n");
 }
 
 TEST_F(Submitting, RunSaysWhatItCannotHonour) {

@@ -25,7 +25,8 @@ class Follower {
         job_(job),
         screen_(context, {.prefix = job.ranks > 1 && !request_.rank,
                           .timestamps = request_.timestamps,
-                          .bar = watches(),
+                          .bar = watches() || !context.json(),
+                          .raw = request_.raw,
                           .toError = watches() && context.json()}) {}
 
   int run() {
@@ -90,14 +91,17 @@ class Follower {
       context_.printJson(data);
       return;
     }
-    if (const auto line = decode<model::LogLineView>(data)) screen_.line(*line);
+    const auto line = decode<model::LogLineView>(data);
+    if (!line) return;
+    if (auto saved = checkpointIn(line->text); !saved.empty()) saved_ = std::move(saved);
+    screen_.line(*line);
   }
 
   void takeProgress(const std::string& data) {
     auto progress = decode<model::ProgressView>(data);
     if (!progress) return;
     job_.progress = std::move(*progress);
-    screen_.bar(barText(job_, screen_.columns()));
+    drawBar();
   }
 
   void takeState(const std::string& data) {
@@ -105,12 +109,17 @@ class Follower {
     if (!job) return;
     const bool again = job->attempts > job_.attempts && job_.attempts > 0;
     job_ = std::move(*job);
+    if (!watches() && !screen_.hasBar()) return;
+    drawBar();
     if (!watches()) return;
-    screen_.bar(model::isTerminal(job_.state) ? "" : barText(job_, screen_.columns()));
     if (again) screen_.tell(fmt::format("attempt {} begins", job_.attempts));
     if (!screen_.hasBar() && job_.state == model::JobState::kQueued && !job_.reason.empty()) {
       screen_.tell(jobTitle(job_) + " " + job_.reason);
     }
+  }
+
+  void drawBar() {
+    screen_.bar(model::isTerminal(job_.state) ? "" : barText(job_, screen_.columns(), saved_));
   }
 
   void takeLost(const std::string& data) {
@@ -200,6 +209,7 @@ class Follower {
   Screen screen_;
   int interrupt_ = -1;
   std::string lastId_;
+  std::string saved_;  // the newest checkpoint announced
   bool heard_ = false;
   bool away_ = false;
   Duration lastHeard_;
@@ -244,6 +254,7 @@ int follow(Context& context, const FollowRequest& request) {
 int runCommand(Context& context, const AttachArgs& args) {
   FollowRequest request;
   request.job = args.job;
+  request.raw = args.raw;
   request.tail = kLinesOnAttach;
   return follow(context, request);
 }
@@ -256,6 +267,7 @@ int runCommand(Context& context, const LogsArgs& args) {
   request.tail = args.tail;
   request.attempt = args.attempt;
   request.timestamps = args.timestamps;
+  request.raw = args.raw;
   if (!args.since.empty()) {
     const auto since = parseMoment(args.since, context.environment().clock->wall());
     if (!since) return context.report(Error(since.error()).at("--since"));

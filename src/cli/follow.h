@@ -10,7 +10,7 @@
 namespace bole::cli {
 
 enum class Manner {
-  kLogs,   // lines and nothing else
+  kLogs,   // lines, and on a terminal a bar below them
   kWatch,  // with a bar on a terminal, what it waits for, and how it ended
 };
 
@@ -22,6 +22,7 @@ struct FollowRequest {
   std::optional<std::uint32_t> attempt;
   std::optional<Timestamp> since;
   bool timestamps = false;
+  bool raw = false;  // on a terminal: the lines that the bar is made of too
 };
 
 // The query of GET /v1/jobs/{job}/logs: "" or "?rank=1&tail=10".

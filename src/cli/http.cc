@@ -14,9 +14,6 @@ namespace bole::cli {
 namespace {
 
 constexpr long kConnectSeconds = 5;
-// The server sends a heartbeat every 15 s on a quiet stream and answers everything else well within
-// this.
-constexpr long kSilenceSeconds = 60;
 constexpr std::size_t kMaxAnswer = 256 * 1024 * 1024;
 
 ErrorCode codeOfStatus(long status) {
@@ -104,8 +101,11 @@ struct Client::Transfer {
   }
 };
 
-Client::Client(Address address)
-    : address_(std::move(address)), multi_(curl_multi_init()), easy_(curl_easy_init()) {}
+Client::Client(Address address, Duration silence)
+    : address_(std::move(address)),
+      multi_(curl_multi_init()),
+      easy_(curl_easy_init()),
+      silence_(silence) {}
 
 Client::~Client() {
   curl_easy_cleanup(static_cast<CURL*>(easy_));
@@ -134,8 +134,6 @@ void setLimits(CURL* easy) {
                    "");  // http_proxy is meant for elsewhere: the server is on this machine
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
-  curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-  curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, kSilenceSeconds);
 }
 
 curl_slist* headersOf(const Request& request, const std::string& token) {
@@ -152,8 +150,35 @@ curl_slist* headersOf(const Request& request, const std::string& token) {
   return headers;
 }
 
+// How long nothing has moved, by libcurl's own clock. (Its limit of speed is one of whole bytes a
+// second: too much for the heartbeat of a quiet stream.)
+class Silence {
+ public:
+  Silence(CURL* easy, Duration most) : easy_(easy), most_(most) {}
+
+  bool isTooLong() {
+    const auto moved = valueOf(CURLINFO_SIZE_DOWNLOAD_T) + valueOf(CURLINFO_SIZE_UPLOAD_T);
+    const auto now = valueOf(CURLINFO_TOTAL_TIME_T);
+    if (moved != moved_) since_ = now;
+    moved_ = moved;
+    return now - since_ > most_.value;
+  }
+
+ private:
+  [[nodiscard]] curl_off_t valueOf(CURLINFO which) const {
+    curl_off_t value = 0;
+    curl_easy_getinfo(easy_, which, &value);
+    return value;
+  }
+
+  CURL* easy_;
+  Duration most_;
+  curl_off_t moved_ = 0;
+  curl_off_t since_ = 0;
+};
+
 // Runs the one transfer to its end; false: the interrupt came first.
-bool drive(CURLM* multi, int interrupt, CURLcode& result) {
+bool drive(CURLM* multi, int interrupt, Silence silence, CURLcode& result) {
   int running = 1;
   while (true) {
     curl_multi_perform(multi, &running);
@@ -162,6 +187,10 @@ bool drive(CURLM* multi, int interrupt, CURLcode& result) {
       if (message->msg == CURLMSG_DONE) result = message->data.result;
     }
     if (running == 0) return true;
+    if (silence.isTooLong()) {
+      result = CURLE_OPERATION_TIMEDOUT;
+      return true;
+    }
     curl_waitfd extra{};
     extra.fd = interrupt;
     extra.events = CURL_WAIT_POLLIN;
@@ -202,7 +231,7 @@ Result<Response> Client::perform(Transfer& transfer) {
   curl_easy_setopt(easy, CURLOPT_SEEKDATA, &transfer);
   curl_multi_add_handle(multi, easy);
   CURLcode code = CURLE_OK;
-  transfer.response.interrupted = !drive(multi, interrupt_, code);
+  transfer.response.interrupted = !drive(multi, interrupt_, Silence(easy, silence_), code);
   curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &transfer.response.status);
   curl_multi_remove_handle(multi, easy);
   curl_slist_free_all(headers);

@@ -42,7 +42,9 @@ struct Response {
 
 class Client {
  public:
-  explicit Client(Address address);
+  // `silence`: a transfer in which nothing moves for longer ends as kUnavailable. The server sends
+  // a heartbeat every 15 s on a quiet stream and answers everything else well within a minute.
+  explicit Client(Address address, Duration silence = seconds(60));
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -73,6 +75,7 @@ class Client {
   void* multi_;
   void* easy_;
   int interrupt_ = -1;
+  Duration silence_;
 };
 
 // How the error of a connection that broke in the middle begins: whether the request was heard is

@@ -137,8 +137,9 @@ std::string amount(model::Obstacle obstacle, std::int64_t value) {
 }
 
 std::string needText(const char* what, const model::Reason& reason, const char* where) {
-  return fmt::format("{}: {}{} needed{}, {} free now", what, amount(reason.obstacle, reason.needed),
-                     reason.detail.empty() ? "" : " of " + reason.detail, where,
+  const bool any = reason.detail.empty() || reason.detail == "GPU";
+  return fmt::format("{}: {} needed{}{}, {} free now", what, amount(reason.obstacle, reason.needed),
+                     where, any ? "" : " (" + reason.detail + ")",
                      amount(reason.obstacle, reason.available));
 }
 
@@ -234,6 +235,8 @@ std::string whyText(const model::JobDetail& detail, Timestamp now, const TableSt
   for (const auto& line : wrapped(neutralised(job.reason), style.width - 2))
     text += "  " + line + "\n";
   if (detail.reasons.empty()) return text + lastLinesText(detail, detail.lastLines.size());
+  // One that is all there is was just said.
+  if (detail.reasons.size() == 1 && detail.reasons[0].until.micros == 0) return text;
   text += "It starts when all of these are gone:\n";
   for (const auto& reason : detail.reasons) {
     std::string head = "  - ";

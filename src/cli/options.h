@@ -27,6 +27,8 @@ struct UpArgs {
   std::string tokenFile;
 };
 
+inline constexpr const char* kWaitForEver = "ever";  // of DownArgs::wait
+
 struct DownArgs {
   bool stopJobs = false;
   std::string wait = "60s";
@@ -53,6 +55,7 @@ struct SubmitArgs {
   bool dryRun = false;
   bool follow = false;
   bool noUpload = false;
+  bool raw = false;
   std::string project;
 };
 
@@ -74,7 +77,9 @@ struct RunArgs {
   std::string project;
   std::string workdir;
   std::optional<std::uint32_t> retries;
+  std::string network;
   bool detach = false;
+  bool raw = false;
   bool dryRun = false;
   bool noUpload = false;
 };
@@ -104,6 +109,7 @@ struct LogsArgs {
   std::string job;
   bool follow = false;
   bool timestamps = false;
+  bool raw = false;  // the lines of the progress protocol too
   std::optional<std::uint32_t> rank;
   std::optional<std::uint64_t> tail;
   std::optional<std::uint32_t> attempt;
@@ -112,6 +118,7 @@ struct LogsArgs {
 
 struct AttachArgs {
   std::string job;
+  bool raw = false;
 };
 
 struct NodesArgs {};

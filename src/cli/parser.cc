@@ -151,15 +151,21 @@ class CommandLine {
     value(logs, "--tail", logs_.tail, "N", "Only the newest N lines");
     value(logs, "--attempt", logs_.attempt, "N", "Of the job's Nth attempt; otherwise the newest");
     logs.app->add_flag("-t,--timestamps", logs_.timestamps, "Begin each line with its time (UTC)");
+    addRaw(logs, logs_.raw);
 
     auto& attach = add(kJobs, "attach", "Watch a job until it ends and exit with its code",
                        "bole attach digits", attach_);
     argument(attach, "JOB", attach_.job, "Number or name of the job", ValueKind::kJob)->required();
+    addRaw(attach, attach_.raw);
 
     auto& stop = add(kJobs, "stop", "Stop jobs", "bole stop digits", stop_);
     argument(stop, "JOB", stop_.jobs, "Numbers or names of the jobs", ValueKind::kJob)->required();
     value(stop, "--grace", stop_.grace, "TIME",
           "From SIGTERM to SIGKILL, for example 30s; otherwise the job's own");
+  }
+
+  static void addRaw(Entry& entry, bool& raw) {
+    entry.app->add_flag("--raw", raw, "On a terminal: the lines that the bar is made of too");
   }
 
   void addRun() {
@@ -193,11 +199,13 @@ class CommandLine {
     values(run, "-e,--env", run_.env, "NAME[=VALUE]", "A variable; without a value, its own here");
     values(run, "-v,--volume", run_.mounts, "SOURCE:TARGET[:ro]", "Mount a directory");
     values(run, "-p,--publish", run_.ports, "[HOST:]PORT",
-           "Let a port be reached from the machine");
+           "Let a container's port be reached from the machine");
+    value(run, "--network", run_.network, "gang|host", "The ranks' own network, or the machine's");
     value(run, "-w,--workdir", run_.workdir, "DIR", "Start there; otherwise in this directory",
           ValueKind::kDirectory);
     run.app->add_flag("--no-upload", run_.noUpload, "Do not bring this directory's files along");
     run.app->add_flag("-d,--detach", run_.detach, "Do not watch it");
+    addRaw(run, run_.raw);
     run.app->add_flag("--dry-run", run_.dryRun, "Only check whether it could run");
   }
 
@@ -210,6 +218,7 @@ class CommandLine {
     argument(submit, "SPEC", submit_.source, "The same without -f; otherwise ./bole.yaml",
              ValueKind::kFile);
     submit.app->add_flag("--follow", submit_.follow, "Watch it and exit with its code");
+    addRaw(submit, submit_.raw);
     submit.app->add_flag("--dry-run", submit_.dryRun, "Only check whether it could run");
     submit.app->add_flag("--no-upload", submit_.noUpload,
                          "Do not bring the directory's files along");
@@ -258,8 +267,11 @@ class CommandLine {
 
     auto& down = add(kServer, "down", "Stop the server; jobs go on", "bole down", down_);
     down.app->add_flag("--stop-jobs", down_.stopJobs, "Stop the jobs too");
-    value(down, "--wait", down_.wait, "TIME", "For its end, at most; 0 not at all")
-        ->capture_default_str();
+    value(down, "--wait", down_.wait, "TIME",
+          "For its end, at most; 60s if not given, for ever without TIME")
+        ->expected(0, 1)
+        ->default_str(kWaitForEver)
+        ->option_text("[TIME]");
 
     add(kServer, "status", "How the server and the cloud fare", "bole status", status_);
 

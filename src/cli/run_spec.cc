@@ -140,25 +140,50 @@ RunSpec makeRunSpec(const RunArgs& args, const std::string& directory) {
   lines.list("env", args.env, "--env");
   lines.list("mounts", args.mounts, "--volume");
   lines.list("ports", args.ports, "--publish");
+  lines.text("network", args.network, "--network");
   lines.text("working_dir", startDirectory(args.workdir, directory), "--workdir");
   return lines.take();
 }
 
-Error errorOfFlag(const RunSpec& spec, Error error) {
+namespace {
+
+// The flag of the line in "run:LINE:COLUMN..."; "" where there is none such.
+std::string flagAt(const RunSpec& spec, const std::string& where) {
   const std::string prefix = std::string(kRunSpecName) + ":";
-  if (!error.where.starts_with(prefix)) return error;
+  if (!where.starts_with(prefix)) return {};
   std::size_t line = 0;
-  const auto* begin = error.where.data() + prefix.size();
-  const auto* end = error.where.data() + error.where.size();
-  if (std::from_chars(begin, end, line).ec != std::errc()) return error;
-  if (line < 1 || line > spec.flags.size()) return error;
-  error.where = spec.flags[line - 1];
-  // The field's name means nothing to who gave a flag.
-  const auto field = error.what.find_first_not_of("abcdefghijklmnopqrstuvwxyz_[]0123456789.");
-  if (field != std::string::npos && field > 0 && error.what.substr(field, 2) == ": ") {
-    error.what.erase(0, field + 2);
+  const auto* begin = where.data() + prefix.size();
+  const auto* end = where.data() + where.size();
+  if (std::from_chars(begin, end, line).ec != std::errc()) return {};
+  return line < 1 || line > spec.flags.size() ? std::string() : spec.flags[line - 1];
+}
+
+// The field's name means nothing to who gave a flag.
+std::string withoutField(std::string text) {
+  const auto field = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_[]0123456789.");
+  if (field != std::string::npos && field > 0 && text.substr(field, 2) == ": ") {
+    text.erase(0, field + 2);
   }
+  return text;
+}
+
+}  // namespace
+
+Error errorOfFlag(const RunSpec& spec, Error error) {
+  auto flag = flagAt(spec, error.where);
+  if (flag.empty()) return error;
+  error.where = std::move(flag);
+  error.what = withoutField(std::move(error.what));
   return error;
+}
+
+std::string warningOfFlag(const RunSpec& spec, const std::string& warning) {
+  const auto flag = flagAt(spec, warning);
+  const auto space = warning.find(": ");
+  if (flag.empty() || space == std::string::npos) return warning;
+  const auto text = warning.substr(space + 2);
+  const bool ofJob = warning.substr(0, space) == std::string(kRunSpecName) + ":1:1";
+  return ofJob ? text : flag + ": " + withoutField(text);
 }
 
 }  // namespace bole::cli

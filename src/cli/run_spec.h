@@ -21,6 +21,8 @@ struct RunSpec {
 
 // An error at "run:4:7" becomes one of the flag that made line 4; any other stays as it is.
 [[nodiscard]] Error errorOfFlag(const RunSpec& spec, Error error);
+// The same of a warning, "run:4:7: TEXT"; one of the whole job (line 1, column 1) loses its place.
+[[nodiscard]] std::string warningOfFlag(const RunSpec& spec, const std::string& warning);
 
 // A job's name after its command: "train" of `python3 src/train.py`.
 [[nodiscard]] std::string nameAfter(const std::vector<std::string>& command);

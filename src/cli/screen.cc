@@ -15,6 +15,7 @@ constexpr std::array<int, 6> kRankColours = {36, 32, 33, 35, 34, 96};
 constexpr std::size_t kBarCells = 20;
 constexpr std::string_view kEraseLine = "\r\x1b[K";
 constexpr std::string_view kProgressLine = "BOLE progress ";
+constexpr std::string_view kCheckpointLine = "BOLE checkpoint ";
 
 std::string prefixOf(std::uint32_t rank, bool colour) {
   if (!colour) return fmt::format("[{}] ", rank);
@@ -39,8 +40,7 @@ Screen::Screen(Context& context, LineStyle style) : context_(context), style_(st
 }
 
 void Screen::line(const model::LogLineView& line) {
-  if (style_.bar && std::string_view(line.text).starts_with(kProgressLine))
-    return;  // the bar says it
+  if (style_.bar && !style_.raw && isProgressLine(line.text)) return;  // the bar says it
   if (style_.timestamps) lines_ += preciseTime(line.time) + " ";
   if (style_.prefix) lines_ += prefixOf(line.rank, colour_);
   lines_ += terminal_ ? terminalLine(line.text) : line.text;
@@ -77,12 +77,55 @@ std::string preciseTime(Timestamp time) {
   return fmt::format("{}.{:03}Z", text, time.micros % 1'000'000 / 1000);
 }
 
-std::string barText(const model::JobView& job, std::size_t columns) {
+namespace {
+
+// "KEY=VALUE ...", separated by spaces, and nothing else; docs/progress.md.
+bool arePairs(std::string_view text) {
+  bool any = false;
+  while (!text.empty()) {
+    const auto end = std::min(text.find_first_of(" \t\r"), text.size());
+    const auto word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (word.empty()) continue;
+    const auto equals = word.find('=');
+    if (equals == 0 || equals == std::string_view::npos) return false;
+    any = true;
+  }
+  return any;
+}
+
+std::string_view valueOf(std::string_view line, std::string_view key) {
+  const auto at = line.find(" " + std::string(key) + "=");
+  if (at == std::string_view::npos) return {};
+  line.remove_prefix(at + key.size() + 2);
+  return line.substr(0, line.find_first_of(" \t\r"));
+}
+
+}  // namespace
+
+bool isProgressLine(std::string_view line) {
+  for (const auto prefix : {kProgressLine, kCheckpointLine}) {
+    if (line.starts_with(prefix)) return arePairs(line.substr(prefix.size()));
+  }
+  return false;
+}
+
+std::string checkpointIn(std::string_view line) {
+  if (!line.starts_with(kCheckpointLine) || !isProgressLine(line)) return {};
+  for (const auto* unit : {"epoch", "step"}) {
+    const auto number = valueOf(line, unit);
+    if (!number.empty()) return fmt::format("{} {}", unit, number);
+  }
+  return std::string(valueOf(line, "path"));
+}
+
+std::string barText(const model::JobView& job, std::size_t columns, std::string_view saved) {
   auto text =
       fmt::format("{}  {}", job.name.empty() ? jobTitle(job) : job.name, stateName(job.state));
   if (job.state == model::JobState::kRunning && job.progress) {
     if (job.progress->total > 0) text += "  " + cells(job.progress->done, job.progress->total);
     text += "  " + progressText(*job.progress);
+    if (!saved.empty()) text += fmt::format("  (saved: {})", saved);
   } else if (!job.reason.empty()) {
     text += "  " + job.reason;
   }

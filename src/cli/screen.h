@@ -17,6 +17,7 @@ struct LineStyle {
   bool prefix = false;  // "[RANK] " before each line
   bool timestamps = false;
   bool bar = false;      // where there is a terminal
+  bool raw = false;      // with the bar: also the lines that it is made of (docs/progress.md)
   bool toError = false;  // standard output is kept for something else
 };
 
@@ -49,7 +50,13 @@ class Screen {
 // "2026-11-30T12:43:09.123Z"
 [[nodiscard]] std::string preciseTime(Timestamp time);
 
-// One line for a job that is being watched, at most `columns` wide.
-[[nodiscard]] std::string barText(const model::JobView& job, std::size_t columns);
+// One line for a job that is being watched, at most `columns` wide. `saved`: its newest checkpoint.
+[[nodiscard]] std::string barText(const model::JobView& job, std::size_t columns,
+                                  std::string_view saved = {});
+
+// A line of the progress protocol: the bar says what it says.
+[[nodiscard]] bool isProgressLine(std::string_view line);
+// Of a line that announces a checkpoint: "epoch 5", else its path; "" of any other line.
+[[nodiscard]] std::string checkpointIn(std::string_view line);
 
 }  // namespace bole::cli

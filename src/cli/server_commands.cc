@@ -56,7 +56,7 @@ int runCommand(Context& context, const UpArgs& args) {
 }
 
 int runCommand(Context& context, const DownArgs& args) {
-  const auto patience = parseSpan(args.wait);
+  const auto patience = args.wait == kWaitForEver ? Duration{-1} : parseSpan(args.wait);
   if (!patience) return context.report(Error(patience.error()).at("--wait"));
   const auto status = context.fetch<model::StatusView>("/v1/status");
   if (!status) return context.report(status.error());
@@ -64,7 +64,7 @@ int runCommand(Context& context, const DownArgs& args) {
       context.post(args.stopJobs ? "/v1/shutdown?stop_jobs=1" : "/v1/shutdown?stop_jobs=0", "");
   if (!asked) return context.report(asked.error());
   const auto& wait = context.environment().local.waitDown;
-  if (wait && patience->value > 0) {
+  if (wait && patience->value != 0) {
     if (const int code = wait({status->home, status->pid, *patience}); code != kExitOk) return code;
   }
   if (context.json())

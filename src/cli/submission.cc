@@ -53,7 +53,9 @@ class Submission {
     BOLE_ASSIGN(outcome.body, post());
     BOLE_ASSIGN(outcome.answer, decode<model::SubmitAnswer>(outcome.body));
     for (const auto& job : outcome.answer.jobs) {
-      for (const auto& warning : job.warnings) context_.tell("warning: " + warning);
+      for (const auto& warning : job.warnings) {
+        context_.tell("warning: " + (rules_.wordWarning ? rules_.wordWarning(warning) : warning));
+      }
     }
     return outcome;
   }

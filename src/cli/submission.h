@@ -1,6 +1,7 @@
 // Submitting a spec: checked first, then what it brings along is sent, then it is submitted, once.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "cli/context.h"
@@ -9,6 +10,8 @@
 namespace bole::cli {
 
 struct SubmitRules {
+  // Where a spec is of the program's own making: a warning's place in the user's terms.
+  std::function<std::string(const std::string&)> wordWarning;
   std::string project;  // empty: the spec's
   bool dryRun = false;
   bool upload = true;  // false: nothing comes along

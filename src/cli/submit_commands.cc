@@ -52,12 +52,13 @@ int sayTaken(Context& context, const SubmitOutcome& outcome, bool dryRun) {
 }
 
 // The code of the first that did not end well.
-int followAll(Context& context, const SubmitOutcome& outcome) {
+int followAll(Context& context, const SubmitOutcome& outcome, bool raw) {
   int code = kExitOk;
   for (const auto& job : outcome.answer.jobs) {
     if (!context.json()) context.tell(titleOf(job) + " submitted");
     FollowRequest request;
     request.job = std::to_string(job.id.value);
+    request.raw = raw;
     const int one = follow(context, request);
     if (code == kExitOk) code = one;
     if (one == kExitInterrupted || context.outputClosed()) break;
@@ -84,7 +85,7 @@ int runCommand(Context& context, const SubmitArgs& args) {
   const auto outcome = submitSpec(context, *spec, rules);
   if (!outcome) return context.report(outcome.error());
   if (args.dryRun || !args.follow) return sayTaken(context, *outcome, args.dryRun);
-  return followAll(context, *outcome);
+  return followAll(context, *outcome, args.raw);
 }
 
 int runCommand(Context& context, const RunArgs& args) {
@@ -99,10 +100,11 @@ int runCommand(Context& context, const RunArgs& args) {
   rules.project = args.project;
   rules.dryRun = args.dryRun;
   rules.upload = !args.noUpload;
+  rules.wordWarning = [&made](const std::string& text) { return warningOfFlag(made, text); };
   const auto outcome = submitSpec(context, spec, rules);
   if (!outcome) return context.report(errorOfFlag(made, outcome.error()));
   if (args.dryRun || args.detach) return sayTaken(context, *outcome, args.dryRun);
-  return followAll(context, *outcome);
+  return followAll(context, *outcome, args.raw);
 }
 
 }  // namespace bole::cli

@@ -32,7 +32,7 @@ void answerError(const Respond& respond, const Error& error) {
 }
 
 Error badField(std::string_view name, std::string found, std::string expected) {
-  return makeError(ErrorCode::kInvalid, "wrong value in the query")
+  return makeError(ErrorCode::kInvalid, "wrong value")
       .at(std::string(name))
       .foundValue("'" + std::move(found) + "'")
       .expectedValue(std::move(expected));

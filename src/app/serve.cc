@@ -19,6 +19,7 @@
 #include "app/version.h"
 #include "controller/controller_thread.h"
 #include "engine/local/local_engine.h"
+#include "ledger/files.h"
 #include "ledger/sqlite_ledger.h"
 #include "server/server.h"
 #include "spec/spec.h"
@@ -58,28 +59,18 @@ std::string userName(uid_t uid) {
   return found ? found->pw_name : std::to_string(uid);
 }
 
-// What callers over TCP bear. Made once, readable by the owner alone.
+// What callers over TCP bear. Made once, readable by the owner alone. An empty file is nobody's
+// secret: it is what a power loss can leave.
 Result<std::string> tokenIn(const std::string& path, Rng& rng) {
-  std::array<unsigned char, 32> bytes;
-  rng.fill(bytes.data(), bytes.size());
-  std::string token;
-  for (const auto byte : bytes) token += fmt::format("{:02x}", byte);
-  const int made = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (made >= 0) {
-    const auto line = token + "\n";
-    const bool whole = write(made, line.data(), line.size()) == static_cast<ssize_t>(line.size());
-    close(made);
-    if (whole) return token;
-    unlink(path.c_str());
-    return fail(makeError(ErrorCode::kUnavailable, "cannot write the token").at(path));
+  if (ledger::fileSize(path) == 0) {
+    std::array<unsigned char, 32> bytes;
+    rng.fill(bytes.data(), bytes.size());
+    std::string token;
+    for (const auto byte : bytes) token += fmt::format("{:02x}", byte);
+    BOLE_TRY(ledger::writeFileDurably(path, token + "\n", 0600));
+    return token;
   }
-  if (errno != EEXIST) return fail(systemError(errno, "cannot make the token", path));
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return fail(systemError(errno, "cannot read the token", path));
-  std::array<char, 256> text{};
-  const auto got = read(file, text.data(), text.size());
-  close(file);
-  token.assign(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+  BOLE_ASSIGN(auto token, ledger::readSmallFile(path, 4096));
   while (!token.empty() && (token.back() == '\n' || token.back() == ' ')) token.pop_back();
   if (token.size() < 16) {
     return fail(makeError(ErrorCode::kInvalid, "the token is too short")
@@ -158,14 +149,15 @@ class Ending {
   std::atomic<bool> stopJobs_ = false;
 };
 
-// Everything between the doors and the disk, in the order in which it is torn down again.
+// Everything between the doors and the disk, torn down from the last to the first: the engine posts
+// to the mailbox until its own threads have ended.
 struct House {
   gpu::HostInfo host;
   Inventory inventory;
   std::unique_ptr<ledger::SqliteLedger> ledger;
-  std::unique_ptr<engine::LocalEngine> engine;
   std::unique_ptr<controller::Controller> controller;
   std::unique_ptr<controller::ControllerThread> thread;
+  std::unique_ptr<engine::LocalEngine> engine;
 };
 
 Result<House> build(const ServeOptions& options, Clock& clock, Rng& rng) {

@@ -222,6 +222,7 @@ def call_everything(call, bole):
         call("GET", f"/v1/jobs/{job}/logs{query}", expect=400)
     call("GET", f"/v1/jobs/{job}/logs?attempt=9", expect=404)
     call("POST", f"/v1/jobs/{job}/stop", expect=409)
+    tells_its_progress(call, bole)
     holds_and_waits(call)
     uploads(call)
     errors(call)
@@ -240,6 +241,15 @@ def submit_all_ways(call):
     for body in (b"{", b"{}", b"[]", b'{"spec": 7}', b'{"spec": "x", "nope": 1}', b"\xff"):
         call("POST", "/v1/jobs", body, expect=400)
     call("POST", "/v1/jobs", b" " * (2 * 1024 * 1024 + 1), expect=413)
+
+
+def tells_its_progress(call, bole):
+    spec = "name: tells\ncommand: echo BOLE progress epoch=1 epochs=2 loss=0.5; until test -e go; do sleep 0.1; done"
+    job = call("POST", "/v1/jobs", request_of(spec), expect=201)["jobs"][0]["id"]
+    call.follow(f"/v1/jobs/{job}/logs", "progress")
+    assert call("GET", f"/v1/jobs/{job}", expect=200)["summary"]["progress"]["done"] == 1
+    (bole.home / "work" / str(job) / "go").touch()
+    call.follow(f"/v1/jobs/{job}/logs", "end")
 
 
 def holds_and_waits(call):

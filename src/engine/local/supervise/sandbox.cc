@@ -1,11 +1,16 @@
 #include "engine/local/supervise/sandbox.h"
 
+#include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
+#include <optional>
 #include <sstream>
 
 namespace bole::supervise {
@@ -52,6 +57,16 @@ std::vector<std::string> processViews() {
 bool isNormal(const std::string& path) {
   return !path.empty() && path.front() == '/' && path == fs::path(path).lexically_normal() &&
          (path == "/" || path.back() != '/');
+}
+
+std::optional<MountSeen> lookAt(int top, const std::string& path, std::uint64_t resolve) {
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = resolve;
+  const Fd found(static_cast<int>(::syscall(SYS_openat2, top, path.c_str(), &how, sizeof how)));
+  struct stat facts {};
+  if (!found.isOpen() || ::fstat(found.get(), &facts) != 0) return std::nullopt;
+  return MountSeen{path, facts.st_dev, facts.st_ino};
 }
 
 class Builder {
@@ -187,6 +202,9 @@ class Builder {
                         .at(mount.source));
       }
     }
+    auto seen = lookAt(AT_FDCWD, source, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+    if (!seen) return fail(makeError(ErrorCode::kInvalid, "a mount's source changes").at(mount.source));
+    out_.mounts.push_back({mount.target, seen->device, seen->inode});
     makeParents(mount.target);
     add({mount.readOnly ? "--ro-bind" : "--bind", source, mount.target});
     if (!mount.fromBole) mask(source, mount.target);
@@ -227,6 +245,17 @@ class Builder {
 };
 
 }  // namespace
+
+Result<void> checkMounted(pid_t process, const std::vector<MountSeen>& mounts) {
+  BOLE_ASSIGN(const auto root, openFile("/proc/" + std::to_string(process) + "/root", O_PATH | O_DIRECTORY, 0,
+                                        "cannot look into the sandbox"));
+  for (const auto& mount : mounts) {
+    const auto found = lookAt(root.get(), mount.target, RESOLVE_IN_ROOT);
+    if (found && found->device == mount.device && found->inode == mount.inode) continue;
+    return fail(makeError(ErrorCode::kPermission, "a mount's source was exchanged while it was mounted").at(mount.target));
+  }
+  return {};
+}
 
 Result<Sandbox> buildSandbox(const Launch& launch, const RankLaunch& rank,
                              const SandboxPlace& place) {

@@ -9,6 +9,8 @@
 // through a directory of a user's: mounts do not lie in each other, and none covers what the sandbox itself needs.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -21,9 +23,17 @@ inline constexpr char kInitInside[] = "/run/bole-init";
 inline constexpr char kReportsInside[] = "/run/bole";  // the directory of BOLE_PROGRESS_FILE
 inline constexpr char kHomeInside[] = "/home/job";
 
+// A mount as it was when it was allowed.
+struct MountSeen {
+  std::string target;
+  dev_t device = 0;
+  ino_t inode = 0;
+};
+
 struct Sandbox {
   std::vector<std::string> arguments;  // of bwrap, without the command
   std::vector<Fd> files;               // which the arguments name, from SandboxPlace::firstFile on
+  std::vector<MountSeen> mounts;
 };
 
 struct SandboxPlace {
@@ -39,5 +49,8 @@ struct SandboxPlace {
 // where none may be.
 [[nodiscard]] Result<Sandbox> buildSandbox(const Launch& launch, const RankLaunch& rank,
                                            const SandboxPlace& place);
+
+// That these very things are mounted where that process is. For root; errors as above.
+[[nodiscard]] Result<void> checkMounted(pid_t process, const std::vector<MountSeen>& mounts);
 
 }  // namespace bole::supervise

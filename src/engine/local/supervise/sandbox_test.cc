@@ -255,6 +255,23 @@ TEST_F(Sandboxed, WhatIsHiddenIsNotMounted) {
   }
 }
 
+// Between the look at it and the mount, by another job that may write there.
+TEST_F(Sandboxed, ASourceThatIsExchangedIsNoticed) {
+  fs::create_directories(home() + "/bole/work");
+  fs::create_directories(home() + "/data/sub");
+  launch.maskPaths.push_back(home() + "/bole");
+  fs::copy_file("/usr/bin/bwrap", home() + "/real");
+  testing::writeText(home() + "/bwrap", "#!/bin/sh\nrmdir " + home() + "/data/sub\nln -s " + home() + "/bole " + home() +
+                                            "/data/sub\nexec " + home() + "/real \"$@\"\n");
+  fs::permissions(home() + "/bwrap", fs::perms(0755));
+  onAMachineAfter("mount --bind " + home() + "/bwrap /usr/bin/bwrap");
+  addShell("touch " + work() + "/ran").mounts = {{home() + "/data/sub", "/data", true, false}};
+  const auto done = run();
+  EXPECT_EQ(done.outcome, EndOutcome::kLaunchFailed);
+  EXPECT_NE(done.note.find("exchanged while it was mounted"), std::string::npos) << done.note;
+  EXPECT_FALSE(pathExists(work() + "/ran"));
+}
+
 TEST_F(Sandboxed, WhatIsHiddenIsHiddenInWhatLiesAroundIt) {
   fs::create_directories(home() + "/bole/work");
   testing::writeText(home() + "/bole/token", "a secret");
@@ -349,6 +366,30 @@ TEST_F(Sandboxed, AForkBombEndsWithItsAttempt) {
   waitForLine("ready");
   stop(milliseconds(20));
   EXPECT_EQ(end().cause, EndCause::kStopped);
+}
+
+// What it writes keeps its supervisor no busier than it likes to be.
+TEST_F(Sandboxed, AFloodOfReportsCostsLittle) {
+  addRank({"/usr/bin/python3", "-c",
+           "import os, time\nf = os.environ['BOLE_PROGRESS_FILE']\nend = time.time() + 1.5\nn = 0\n"
+           "while time.time() < end:\n    n += 1\n    open(f, 'w').write('x' * 60000 + f'=1 step={n}')\n"
+           "open(f, 'w').write('step=77')\nprint('ready', flush=True)\ntime.sleep(1000)"});
+  spawn();
+  waitForLine("ready");
+  const auto stat = testing::readText("/proc/" + std::to_string(supervisor) + "/stat");
+  std::istringstream fields(stat.substr(stat.rfind(')') + 1));
+  std::string field;
+  std::uint64_t ticks = 0;
+  for (int i = 3; fields >> field && i <= 15; ++i) {
+    if (i >= 14) ticks += std::stoull(field);
+  }
+  EXPECT_LT(ticks, 30U) << "of 150 hundredths of a second";
+  EXPECT_TRUE(testing::eventually([&] {
+    const auto read = readProgress(dir);
+    return read && *read && !(*read)->ranks.empty() && (*read)->ranks[0].values.back().second == "77";
+  }));
+  stop(seconds(20));
+  end();
 }
 
 // ---- network ------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "engine/local/init/init_protocol.h"
 #include "engine/local/supervise/cgroup.h"
@@ -41,6 +42,7 @@ constexpr Duration kKillTime = seconds(2);       // for inits to take their tree
 constexpr Duration kDrainTime = seconds(1);      // for what a rank wrote last, once its init is gone
 constexpr Duration kSilence = milliseconds(200); // after which a line that has begun is written
 constexpr Duration kProgressEvery = seconds(1);
+constexpr Duration kReportsEvery = milliseconds(100);
 constexpr Duration kLeftEvery = milliseconds(100);
 constexpr std::size_t kProgressFileBytes = 64 * 1024;
 constexpr std::size_t kFewestProcesses = 256;
@@ -80,7 +82,7 @@ std::string programIn(const std::vector<std::string>& directories, const std::st
 }
 
 // What the descriptors of the epoll set are.
-enum class Source : std::uint32_t { kSignals, kNotes, kTimer, kSocket, kOut, kErr, kPorts };
+enum class Source : std::uint32_t { kSignals, kNotes, kReports, kTimer, kSocket, kOut, kErr, kPorts };
 
 std::uint64_t tagOf(Source source, std::size_t index) {
   return (static_cast<std::uint64_t>(source) << 32) | index;
@@ -116,6 +118,7 @@ class Supervisor {
   void dispatch(std::uint64_t tag);
   void onSignals();
   void onNotes();
+  void onReports();
   void onSocket(RankProcess& rank);
   void onPipe(RankProcess& rank, Fd& pipe, LogStream stream);
   void onTime();
@@ -124,6 +127,7 @@ class Supervisor {
 
   // What happens to ranks, and what follows.
   void onMessage(RankProcess& rank, const InitMessage& message);
+  Result<void> checkMounts(const RankProcess& rank);
   void startCommands();
   void commandStarted(RankProcess& rank);
   void commandEnded(RankProcess& rank, int status, Bytes maxRss);
@@ -154,10 +158,12 @@ class Supervisor {
   ProgressBook book_;
   std::vector<RankProcess> ranks_;
   std::vector<std::string> notes_;
+  std::map<std::uint32_t, std::vector<MountSeen>> mounts_;  // of the process runtime
   std::map<int, std::size_t> watches_;  // inotify watch to rank; the attempt's own directory is not in it
   Fd epoll_;
   Fd signals_;
-  Fd inotify_;
+  Fd inotify_;      // of the attempt's directory: stop.json
+  Fd reportNotes_;  // of the directories that jobs write into, as often as they like
   Fd timer_;
   bool root_ = ::geteuid() == 0;
 
@@ -174,6 +180,7 @@ class Supervisor {
   std::optional<Duration> flushAt_;
   std::optional<Duration> drainAt_;   // pipes of ranks that are gone are looked at
   std::optional<Duration> progressAt_;
+  std::optional<Duration> reportsAt_;  // reports are looked at again
 };
 
 Result<void> Supervisor::prepare() {
@@ -187,12 +194,15 @@ Result<void> Supervisor::prepare() {
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   signals_ = Fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
   inotify_ = Fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  reportNotes_ = Fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   timer_ = Fd(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
-  if (!epoll_.isOpen() || !signals_.isOpen() || !inotify_.isOpen() || !timer_.isOpen()) {
+  if (!epoll_.isOpen() || !signals_.isOpen() || !inotify_.isOpen() || !reportNotes_.isOpen() ||
+      !timer_.isOpen()) {
     return fail(systemError(errno, "cannot prepare the supervisor", dir_));
   }
   watch(signals_.get(), tagOf(Source::kSignals, 0));
   watch(inotify_.get(), tagOf(Source::kNotes, 0));
+  watch(reportNotes_.get(), tagOf(Source::kReports, 0));
   watch(timer_.get(), tagOf(Source::kTimer, 0));
   ::inotify_add_watch(inotify_.get(), dir_.c_str(), IN_MOVED_TO | IN_CLOSE_WRITE);
   if (launch_.runtime == RuntimeKind::kPodman) BOLE_TRY(preparePodman());
@@ -253,7 +263,7 @@ Result<void> Supervisor::prepareRank(RankProcess& rank) {
       ::lchown(reports.c_str(), rank.launch->uid, rank.launch->gid) != 0) {
     return fail(systemError(errno, "cannot give the directory to the job", reports));
   }
-  const int seen = ::inotify_add_watch(inotify_.get(), reports.c_str(), IN_MOVED_TO | IN_CLOSE_WRITE);
+  const int seen = ::inotify_add_watch(reportNotes_.get(), reports.c_str(), IN_MOVED_TO | IN_CLOSE_WRITE);
   if (seen >= 0) watches_[seen] = number;
   // A container's limits are its own group's.
   cgroup_.addRank(number, podman_ ? RankLimits{}
@@ -329,6 +339,7 @@ Result<void> Supervisor::planSandbox(const RankLaunch& rank, SpawnPlan& plan) {
                "rank " + std::to_string(rank.rank)};
   plan.extra.push_back(std::move(arguments));
   for (auto& file : sandbox.files) plan.extra.push_back(std::move(file));
+  mounts_[rank.rank] = std::move(sandbox.mounts);
   plan.config.insert(plan.config.end(), {init::kConfine, "1", init::kFiles, "65536"});
   if (root_) {
     plan.config.insert(plan.config.end(), {init::kUid, std::to_string(rank.uid), init::kGid,
@@ -423,6 +434,7 @@ int Supervisor::patience() const {
   sooner(flushAt_);
   sooner(drainAt_);
   sooner(progressAt_);
+  sooner(reportsAt_);
   if (!startedWritten_ && !cause_) sooner(launchBy_);
   if (!next) return -1;
   return static_cast<int>(std::max<std::int64_t>((*next - boottimeNow()).value / 1000 + 1, 0));
@@ -443,6 +455,7 @@ void Supervisor::dispatch(std::uint64_t tag) {
   switch (static_cast<Source>(tag >> 32)) {
     case Source::kSignals: onSignals(); break;
     case Source::kNotes: onNotes(); break;
+    case Source::kReports: onReports(); break;
     case Source::kTimer: {
       std::uint64_t times = 0;
       if (::read(timer_.get(), &times, sizeof times) > 0) beginStop(EndCause::kTimeLimit, launch_.grace);
@@ -483,15 +496,30 @@ void Supervisor::reapAll() {
 
 void Supervisor::onNotes() {
   alignas(inotify_event) std::array<char, 8192> buffer;
-  for (ssize_t size; (size = ::read(inotify_.get(), buffer.data(), buffer.size())) > 0;) {
+  while (::read(inotify_.get(), buffer.data(), buffer.size()) > 0) {
+  }
+  takeStopFile();
+}
+
+// Then not again for a while: a job that writes without a pause has no more of this process than one that does not.
+void Supervisor::onReports() {
+  alignas(inotify_event) std::array<char, 8192> buffer;
+  std::set<std::size_t> changed;
+  ssize_t size = 0;
+  for (int i = 0; i < kReadsAtOnce && (size = ::read(reportNotes_.get(), buffer.data(), buffer.size())) > 0; ++i) {
     for (ssize_t at = 0; at < size;) {
       const auto* event = reinterpret_cast<const inotify_event*>(buffer.data() + at);
       at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
       const auto rank = watches_.find(event->wd);
-      if (rank != watches_.end()) readReports(rank->second);
+      if (rank != watches_.end()) changed.insert(rank->second);
+      if (event->mask & IN_Q_OVERFLOW) {
+        for (const auto& each : launch_.ranks) changed.insert(each.rank);
+      }
     }
   }
-  takeStopFile();
+  for (const auto rank : changed) readReports(rank);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, reportNotes_.get(), nullptr);
+  reportsAt_ = now_ + kReportsEvery;
 }
 
 // The file is the job's own: it may be anything.
@@ -535,6 +563,9 @@ void Supervisor::onMessage(RankProcess& rank, const InitMessage& message) {
     const auto facts = processFacts(message.sender);
     if (facts) rank.init = ProcessId{facts->pid, facts->startTicks};
     if (rank.init && podman_) podman_->rankIsUp(rank.launch->rank, rank.init->pid);
+    if (auto fine = checkMounts(rank); !fine) {
+      return launchFailed("rank " + std::to_string(rank.launch->rank) + ": " + fine.error().message());
+    }
     rank.ready = true;
     startCommands();
   } else if (text == init::kStarted) {
@@ -558,6 +589,13 @@ void Supervisor::onMessage(RankProcess& rank, const InitMessage& message) {
       commandEnded(rank, status, Bytes(rss * 1024));
     }
   }
+}
+
+// What was looked at is what was mounted: another job may have exchanged it for a link to something else in between.
+Result<void> Supervisor::checkMounts(const RankProcess& rank) {
+  const auto mounts = mounts_.find(rank.launch->rank);
+  if (!root_ || mounts == mounts_.end() || !rank.init) return {};
+  return checkMounted(rank.init->pid, mounts->second);
 }
 
 // Once every rank's place is made. A stop that comes after it reaches the command: init takes one word after the other.
@@ -691,6 +729,10 @@ void Supervisor::onTime() {
   if (drainAt_ && now_ >= *drainAt_) {
     drainAt_.reset();
     closePipes();
+  }
+  if (reportsAt_ && now_ >= *reportsAt_) {
+    reportsAt_.reset();
+    watch(reportNotes_.get(), tagOf(Source::kReports, 0));
   }
   if (progressAt_ && now_ >= *progressAt_) {
     progressAt_.reset();

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "engine/local/supervise/posix.h"
@@ -15,6 +16,10 @@ namespace {
 constexpr std::int64_t kPeriodMicros = 100'000;
 constexpr std::int64_t kLeastQuotaMicros = 1000;  // the kernel takes no less
 
+// What every container has of its own, from Podman or from Bole.
+constexpr const char* kOwn[] = {"/proc", "/sys", "/dev", kReportsInside, kInitInside, "/run/.containerenv",
+                                "/etc/passwd", "/etc/group"};
+
 std::string real(const std::string& path) {
   char* found = ::realpath(path.c_str(), nullptr);
   std::string out = found ? found : path;
@@ -25,6 +30,11 @@ std::string real(const std::string& path) {
 bool isBelow(const std::string& path, const std::string& top) {
   if (top == "/") return true;
   return path == top || (path.size() > top.size() && path.compare(0, top.size(), top) == 0 && path[top.size()] == '/');
+}
+
+bool isNormal(const std::string& path) {
+  return !path.empty() && path.front() == '/' && path == std::filesystem::path(path).lexically_normal() &&
+         (path == "/" || path.back() != '/');
 }
 
 // Podman reads the parts of a --mount as one record of a CSV file.
@@ -116,18 +126,38 @@ class Builder {
     add({"--shm-size", std::to_string(std::max<std::int64_t>(shm, kMiB.value)) + "b"});
   }
 
+  // Mounts that lie in each other: runc would make the inner one's place in the outer one, as root, in a directory that is
+  // a user's.
+  Result<void> checkTarget(const Mount& mount) {
+    const auto refuse = [&](const std::string& what) {
+      return fail(makeError(ErrorCode::kInvalid, "a mount cannot be here: " + what).at(mount.target));
+    };
+    if (!isNormal(mount.target)) return refuse("the path is not absolute and plain");
+    for (const std::string own : kOwn) {
+      if (isBelow(mount.target, own) || isBelow(own, mount.target)) return refuse("the container has its own " + own);
+    }
+    for (const auto& other : targets_) {
+      if (isBelow(mount.target, other) || isBelow(other, mount.target)) {
+        return refuse("mounts do not lie in each other or in the job's directory, and " + other + " is one");
+      }
+    }
+    targets_.insert(mount.target);
+    return {};
+  }
+
   Result<void> bind(const Mount& mount) {
+    BOLE_TRY(checkTarget(mount));
     const auto source = real(mount.source);
     if (!pathExists(source)) {
       return fail(makeError(ErrorCode::kInvalid, "a mount's source is not there").at(mount.source));
     }
     for (const auto& masked : masked_) {
       if (!mount.fromBole && isBelow(source, masked)) {
-        return fail(makeError(ErrorCode::kPermission, "this directory is the server's own and is not mounted into jobs")
+        return fail(makeError(ErrorCode::kPermission, "this directory shows the server's files or other people's "
+                                                      "processes and is not mounted into jobs")
                         .at(mount.source));
       }
     }
-    targets_.insert(mount.target);
     add({"--mount", "type=bind,src=" + field(source) + ",dst=" + field(mount.target) + ",nosuid,nodev" +
                         (mount.readOnly ? ",ro=true" : "")});
     if (!mount.fromBole) mask(source, mount.target);

@@ -182,7 +182,7 @@ void removeContainerGroups(const std::string& relative, const std::string& root)
   for (fs::directory_iterator at(root, lost), end; !lost && at != end; at.increment(lost)) {
     if (at->is_symlink(lost)) continue;
     const auto top = at->path().string() + "/" + relative;
-    if (!pathExists(top + "/cgroup.procs")) continue;
+    if (!pathExists(top)) continue;
     std::error_code ignored;
     for (fs::directory_iterator leaf(top, ignored), last; !ignored && leaf != last; leaf.increment(ignored)) {
       if (leaf->path().filename().string().compare(0, 7, "libpod-") == 0) ::rmdir(leaf->path().c_str());

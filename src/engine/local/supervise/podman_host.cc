@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "engine/local/supervise/posix.h"
 
@@ -62,6 +63,9 @@ PodmanFacts lookAtPodman(const std::string& cgroupRoot) {
   facts.cgroups = treeAt(cgroupRoot);
   facts.files = hardLimit(RLIMIT_NOFILE);
   facts.processes = hardLimit(RLIMIT_NPROC);
+  if (const auto text = readFile("/proc/sys/kernel/pid_max", 64)) {
+    facts.processNumbers = std::strtoull(text->c_str(), nullptr, 10);
+  }
   facts.lockedMemory = hardLimit(RLIMIT_MEMLOCK);
   return facts;
 }
@@ -92,7 +96,8 @@ std::vector<std::string> ulimitOptions(const PodmanFacts& facts) {
   const auto& files = facts.files;
   add("nofile", files.raisable ? std::max(files.value, kFiles) : std::min(files.value, kFiles));
   // Where it may, Podman takes the most there is; how many there are is bounded by the container's group.
-  if (!facts.processes.raisable) add("nproc", facts.processes.value);
+  // Where it may not, it has cut its own limit to the machine's process numbers, and a container's cannot be above that.
+  if (!facts.processes.raisable) add("nproc", std::min(facts.processes.value, facts.processNumbers));
   // Pinned host memory and RDMA.
   add("memlock", facts.lockedMemory.raisable ? RLIM_INFINITY : facts.lockedMemory.value);
   return options;

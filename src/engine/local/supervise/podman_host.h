@@ -32,6 +32,7 @@ struct PodmanFacts {
   CgroupTree cgroups = CgroupTree::kV2;
   HardLimit files;
   HardLimit processes;
+  rlim_t processNumbers = RLIM_INFINITY;  // of the machine: kernel.pid_max
   HardLimit lockedMemory;
 };
 

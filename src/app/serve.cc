@@ -29,6 +29,7 @@ namespace {
 
 constexpr std::uint16_t kDefaultPort = 8470;
 constexpr int kPollMillis = 200;  // how often a stopping server looks whether its jobs are gone
+constexpr int kDeafPolls = 75;    // 15 s: longer than the grace that jobs get unless they ask
 
 // The controller's mailbox as the doors see it.
 class Mailbox final : public server::Commands {
@@ -136,10 +137,15 @@ class Ending {
     static_cast<void>(!write(event_, &one, sizeof one));
   }
 
-  // Waits for an end, at most so long; true if one was asked for.
+  // Waits for an end, at most so long; true if one was asked for since the last call.
   bool wait(int millis) {
     pollfd both[] = {{event_, POLLIN, 0}, {signals_, POLLIN, 0}};
-    return poll(both, 2, millis) > 0;
+    if (poll(both, 2, millis) <= 0) return false;
+    std::uint64_t asked = 0;
+    signalfd_siginfo signal;
+    if (both[0].revents != 0) static_cast<void>(!read(event_, &asked, sizeof asked));
+    if (both[1].revents != 0) static_cast<void>(!read(signals_, &signal, sizeof signal));
+    return true;
   }
   [[nodiscard]] bool stopJobs() const { return stopJobs_; }
 
@@ -160,6 +166,13 @@ struct House {
   std::unique_ptr<engine::LocalEngine> engine;
 };
 
+// A damaged record is known by its number; whoever reads that at night also needs the file.
+Error inLedgerOf(const std::string& home, Error error) {
+  if (error.code != ErrorCode::kCorrupt || error.where.find('/') != std::string::npos) return error;
+  error.where = home + "/ledger.db" + (error.where.empty() ? "" : ", " + error.where);
+  return error;
+}
+
 Result<House> build(const ServeOptions& options, Clock& clock, Rng& rng) {
   const auto& home = options.up.home;
   House house;
@@ -178,8 +191,10 @@ Result<House> build(const ServeOptions& options, Clock& clock, Rng& rng) {
   controller::ControllerOptions controllerOptions;
   controllerOptions.version = kVersion;
   controllerOptions.bootId = house.host.bootId;
-  BOLE_ASSIGN(house.controller, controller::Controller::open(std::move(controllerOptions),
-                                                             *house.ledger, *house.engine, clock));
+  auto controller = controller::Controller::open(std::move(controllerOptions), *house.ledger,
+                                                 *house.engine, clock);
+  if (!controller) return fail(inLedgerOf(home, std::move(controller).error()));
+  house.controller = std::move(*controller);
   house.thread = std::make_unique<controller::ControllerThread>(*house.controller);
   house.engine->open([thread = house.thread.get()](ports::EngineReport report) {
     static_cast<void>(thread->post(std::move(report)));
@@ -209,6 +224,21 @@ bool anyLive(const House& house) {
     return !live;
   });
   return live;
+}
+
+// Until all jobs have ended, someone asks to end once more, or, with a ledger that can record no end
+// (a disk that died), they have had their time.
+void endJobs(const House& house, Ending& ending, const ServeOptions& options) {
+  options.log("stopping all jobs");
+  stopAllJobs(house);
+  int deaf = 0;
+  while (anyLive(house)) {
+    if (ending.wait(kPollMillis)) return options.log("asked again: the rest of the jobs go on");
+    const auto snapshot = house.controller->snapshot();
+    deaf = snapshot->writable ? 0 : deaf + 1;
+    if (deaf < kDeafPolls) continue;
+    return options.log("how the jobs end cannot be recorded: " + snapshot->problem);
+  }
 }
 
 server::ServerOptions doors(const ServeOptions& options, const House& house, Clock& clock) {
@@ -270,14 +300,7 @@ Result<void> serve(ServeOptions options, Clock& clock, Rng& rng) {
   options.ready(ready);
 
   ending.wait(-1);
-  if (ending.stopJobs()) {
-    options.log("stopping all jobs");
-    stopAllJobs(house);
-    while (anyLive(house)) {
-      ending.wait(0);
-      poll(nullptr, 0, kPollMillis);
-    }
-  }
+  if (ending.stopJobs()) endJobs(house, ending, options);
   server->stop();
   house.thread->stop();
   house.controller->close();

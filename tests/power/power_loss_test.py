@@ -245,9 +245,9 @@ class Load:
         try:
             act()
             return True
-        except (OSError, http.client.HTTPException):
+        except (OSError, http.client.HTTPException) as error:
             if not self.cut and not self.over.is_set():
-                self.failure = "the server did not answer while the power was on"
+                self.failure = f"the server did not answer while the power was on: {error!r}"
             return False
         except ApiError as error:
             self.failure = f"refused: {error}"

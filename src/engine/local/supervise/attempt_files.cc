@@ -18,6 +18,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
+// What end.json takes: a note of some length, and each rank's fields with the largest numbers.
+constexpr std::size_t kEndRoom = 16u << 10;
+constexpr std::size_t kEndRoomOfRank = 320;
 constexpr std::size_t kMaximum = 64u << 20;  // of a file; a launch of 65,536 ranks is well below
 
 // ---- reading: the first mistake is kept with its field, and everything after it is default ------------------------
@@ -386,6 +389,7 @@ Result<Claim> claimOfSelf() {
 }
 
 Result<void> writeStarted(const std::string& dir, const Started& started) {
+  keepRoomFor(dir + "/end.json", kEndRoom + kEndRoomOfRank * started.ranks.size());
   return writeJson(dir + "/started.json", {{"version", kVersion},
                                            {"at", started.at.micros},
                                            {"containment", name(started.containment)},

@@ -144,6 +144,7 @@ struct Started {
   std::string note;
 };
 
+// Takes the room for the end too: a disk that is full by then must not swallow the exit codes.
 [[nodiscard]] Result<void> writeStarted(const std::string& dir, const Started& started);
 [[nodiscard]] Result<std::optional<Started>> readStarted(const std::string& dir);
 

@@ -66,8 +66,12 @@ Result<void> replaceFile(const std::string& path, std::string_view content, Flus
   const std::string temporary = path + ".new";
   const auto replace = [&]() -> Result<void> {
     BOLE_ASSIGN(const Fd file,
-                openFile(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0600, "cannot create"));
+                openFile(temporary, O_WRONLY | O_CREAT, 0600, "cannot create"));
+    // Written over and then cut: so the blocks that keepRoomFor() took are used.
     BOLE_TRY(writeAll(file.get(), content, temporary));
+    if (::ftruncate(file.get(), static_cast<off_t>(content.size())) != 0) {
+      return fail(systemError(errno, "cannot cut to its size", temporary));
+    }
     if (flush == Flush::kYes && ::fsync(file.get()) != 0) {
       return fail(systemError(errno, "cannot flush", temporary));
     }
@@ -80,6 +84,13 @@ Result<void> replaceFile(const std::string& path, std::string_view content, Flus
   auto replaced = replace();
   if (!replaced) ::unlink(temporary.c_str());
   return replaced;
+}
+
+void keepRoomFor(const std::string& path, std::size_t bytes) {
+  const auto file = openFile(path + ".new", O_WRONLY | O_CREAT, 0600, "cannot create");
+  if (!file) return;
+  static_cast<void>(
+      ::fallocate(file->get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)));
 }
 
 Result<void> syncDirectory(const std::string& path) {

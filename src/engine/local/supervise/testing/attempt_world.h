@@ -209,7 +209,11 @@ class AttemptWorld : public ::testing::Test {
   void stop(Duration grace, const std::string& reason = "cancelled") {
     const auto written = writeStop(dir, {reason, grace});
     ASSERT_TRUE(written) << written.error().message();
-    ::chmod((dir + "/stop.json").c_str(), 0644);
+    // For a supervisor that is another user too, from the moment that it is there.
+    const auto readable = dir + "/stop.readable";
+    writeText(readable, readText(dir + "/stop.json"));
+    ::chmod(readable.c_str(), 0644);
+    ASSERT_EQ(::rename(readable.c_str(), (dir + "/stop.json").c_str()), 0);
   }
 
   // All records of a rank, oldest first, rotated files included.

@@ -24,6 +24,36 @@ void earliest(Timestamp& kept, Timestamp other) {
 
 Result<void> Controller::start(std::vector<model::Node> nodes) {
   Batch batch;
+  BOLE_TRY(beginLife(batch, nodes));
+  schedule(batch);
+  forgetOld(batch);
+  const auto kept = ledger_.append(batch.events);
+  if (kept) {
+    commit(batch);
+    return {};
+  }
+  rollBack(batch);
+  return startUrgently(nodes, kept.error());
+}
+
+// On a full disk: what runs is taken over, its ends are recorded with the reserve, nothing new is
+// begun.
+Result<void> Controller::startUrgently(const std::vector<model::Node>& nodes, const Error& why) {
+  Batch batch;
+  BOLE_TRY(beginLife(batch, nodes));
+  if (!ledger_.appendUrgent(batch.events)) {
+    rollBack(batch);
+    return fail(why);
+  }
+  writable_ = false;
+  problem_ = why;
+  triedAt_ = clock_.monotonic();
+  publish();
+  for (const auto& effect : batch.effects) effect(engine_);
+  return {};
+}
+
+Result<void> Controller::beginLife(Batch& batch, const std::vector<model::Node>& nodes) {
   batch.before = state_.tables();
   batch.seenBefore = seen_;
   batch.now = seen_.ledger;
@@ -41,13 +71,6 @@ Result<void> Controller::start(std::vector<model::Node> nodes) {
     }
   }
   takeInventory(batch, nodes);
-  schedule(batch);
-  forgetOld(batch);
-  if (auto kept = ledger_.append(batch.events); !kept) {
-    rollBack(batch);
-    return kept;
-  }
-  commit(batch);
   return {};
 }
 

@@ -81,7 +81,7 @@ class Controller {
                                                                 Clock& clock);
 
   // Records the start and hands every live attempt to the engine, whose reports must reach
-  // process() as messages.
+  // process() as messages. On a full disk it starts all the same, and refuses new jobs.
   [[nodiscard]] Result<void> start(std::vector<model::Node> nodes);
 
   void process(std::vector<Message> batch);
@@ -124,6 +124,8 @@ class Controller {
                     std::vector<ports::SideValue> side = {});
   SideId addSide(std::vector<ports::SideValue>& side, std::string value);
   void readClock(Batch& batch);
+  [[nodiscard]] Result<void> startUrgently(const std::vector<model::Node>& nodes, const Error& why);
+  [[nodiscard]] Result<void> beginLife(Batch& batch, const std::vector<model::Node>& nodes);
   void takeInventory(Batch& batch, const std::vector<model::Node>& nodes);
   void schedule(Batch& batch);
   Result<void> startAttempt(Batch& batch, const model::Start& start);

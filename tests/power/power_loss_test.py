@@ -80,7 +80,7 @@ class PowerVm(Vm):
 
     def lose_power(self, rng):
         self.call("cut")
-        chance = rng.choice([0, 0.5, 0.9, 1])
+        chance = rng.choice([0, 0, 0.5, 0.9])
         return write_log.lose_power(self.run_directory / "data1.before", self.run_directory / "data1.log",
                                     self.run_directory / "data1.img", chance, rng)
 
@@ -100,7 +100,8 @@ class Server:
 
     def __init__(self, vm):
         self.vm = vm
-        self.socket = vm.directory / "bole.sock"
+        self.starts = 0
+        self.socket = None
 
     def prepare(self):
         """What a boot needs before the server: the disk, and a line on which ranks can tell of themselves."""
@@ -110,6 +111,8 @@ class Server:
 
     def up(self):
         self.vm.shell(UP)
+        self.starts += 1  # ssh keeps a forwarded name for the life of its connection
+        self.socket = self.vm.directory / f"bole-{self.starts}.sock"
         self.vm.call("forward", str(self.socket), f"{HOME}/bole.sock")
 
     def fsck(self):

@@ -204,6 +204,23 @@ TEST_F(ControllerTest, AFullDiskRefusesNewJobsAndStopsOldOnes) {
   EXPECT_TRUE(controller_->snapshot()->writable);
 }
 
+TEST_F(ControllerTest, AServerStartsOnAFullDiskAndRecordsTheEndsOfWhatRuns) {
+  ASSERT_TRUE(submit(job(1, 1)));
+  ASSERT_TRUE(submit(job(4, 1)));
+  ledger_.setDisk(MemoryLedger::Disk::kFull);
+  boot({node("a", 4)});
+  EXPECT_FALSE(controller_->snapshot()->writable);
+  EXPECT_FALSE(submit(job(1, 1)));
+  finish(1, AttemptOutcome::kCompleted);
+  EXPECT_EQ(record(1).state, JobState::kSucceeded);
+  EXPECT_EQ(record(2).state, JobState::kQueued) << "nothing new begins";
+  ledger_.setDisk(MemoryLedger::Disk::kFine);
+  clock_.advance(seconds(2));
+  deliver();
+  EXPECT_TRUE(controller_->snapshot()->writable);
+  EXPECT_EQ(record(2).state, JobState::kStarting);
+}
+
 TEST_F(ControllerTest, ADeadDiskStillStopsAndRecordsTheEndOnceItLives) {
   ASSERT_TRUE(submit(job(1, 1)));
   const auto attempt = record(1).attempt;

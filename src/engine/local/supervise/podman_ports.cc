@@ -219,6 +219,11 @@ void PortForwarder::setInterest(Link& link) {
   for (std::size_t end = 0; end < 2; ++end) {
     const auto& outward = link.flows[1 - end];  // what is written to this end
     const auto& inward = link.flows[end];
+    // With both its directions over, an end is hung up, which would be told again and again.
+    if (inward.readEnded && outward.writeEnded) {
+      ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.ends[end].get(), nullptr);
+      continue;
+    }
     std::uint32_t wanted = 0;
     if (inward.begin == inward.end && !inward.readEnded) wanted |= EPOLLIN;
     if (outward.begin != outward.end) wanted |= EPOLLOUT;

@@ -147,6 +147,27 @@ TEST_F(PodmanPorts, OneThatDoesNotReadDoesNotHoldUpOthers) {
   EXPECT_EQ(rest(mine), "hello");
 }
 
+// A client that has gone while its rank does not read what it left: nothing happens, and nothing is busy.
+TEST_F(PodmanPorts, AnEndThatHungUpIsNotToldAgainAndAgain) {
+  auto mine = client(published);
+  const auto theirs = accepted();
+  const std::string flood(64u << 10, 'x');
+  for (int full = 0; full < 50;) {
+    const auto put = ::send(mine.get(), flood.data(), flood.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    full = put > 0 ? 0 : full + 1;
+    ports.turn();
+  }
+  ::shutdown(theirs.get(), SHUT_WR);
+  EXPECT_EQ(rest(mine), "");
+  ::shutdown(mine.get(), SHUT_WR);
+  mine.close();
+  pollfd file{ports.events().get(), POLLIN, 0};
+  for (int turns = 0; turns < 100; ++turns) ports.turn();
+  EXPECT_EQ(::poll(&file, 1, 100), 0);
+  EXPECT_GT(rest(theirs).size(), 0u);
+  EXPECT_TRUE(until([&] { return ports.connections() == 0; }));
+}
+
 TEST_F(PodmanPorts, ThereAreSoManyAtOnceAndTheOthersWait) {
   std::vector<Fd> clients;
   for (int i = 0; i < 300; ++i) {

@@ -94,6 +94,7 @@ void Controller::process(std::vector<Message> messages) {
   forgetOld(batch);
   if (!batch.events.empty()) {
     if (auto kept = ledger_.append(batch.events); !kept) {
+      triedAt_ = clock_.monotonic();
       rollBack(batch);
       processUrgent(messages, kept.error());
       return;
@@ -129,7 +130,6 @@ void Controller::rollBack(Batch& batch) {
 void Controller::processUrgent(std::vector<Message>& messages, const Error& why) {
   writable_ = false;
   problem_ = why;
-  triedAt_ = clock_.monotonic();
   Batch batch;
   batch.before = state_.tables();
   batch.seenBefore = seen_;

@@ -221,6 +221,18 @@ TEST_F(ControllerTest, AServerStartsOnAFullDiskAndRecordsTheEndsOfWhatRuns) {
   EXPECT_EQ(record(2).state, JobState::kStarting);
 }
 
+TEST_F(ControllerTest, ClientsThatInsistDoNotKeepARecoveredDiskFromBeingTried) {
+  ledger_.setDisk(MemoryLedger::Disk::kFull);
+  ASSERT_FALSE(submit(job(1, 1)));
+  ledger_.setDisk(MemoryLedger::Disk::kFine);
+  bool taken = false;
+  for (int i = 0; i < 60 && !taken; ++i) {
+    clock_.advance(milliseconds(100));
+    taken = submit(job(1, 1)).has_value();
+  }
+  EXPECT_TRUE(taken);
+}
+
 TEST_F(ControllerTest, ADeadDiskStillStopsAndRecordsTheEndOnceItLives) {
   ASSERT_TRUE(submit(job(1, 1)));
   const auto attempt = record(1).attempt;

@@ -149,6 +149,8 @@ def full_disk(build):
             let_go(bole, "goes-on")
             assert bole.wait_for(goes_on, FINAL, 30)["exit_code"] == 5
             disk.make_room()
+            bole.wait_until(lambda: bole.get("/v1/status")["writable"] or refused(
+                lambda: bole.submit(quick("tries")), 503) is None, "it goes on by itself", 20)
             after = bole.submit(quick("after", 3))
             assert bole.wait_for(after, FINAL, 30)["exit_code"] == 3
             for job in before + taken:

@@ -178,8 +178,7 @@ TEST_F(LocalEngineTest, AdoptedBeforeTheClaimOneOfTwoSupervisorsRunsIt) {
   gate.wait();
   engineAnew();
   engine->adopt(order(kFirst, {"wait"}));
-  EXPECT_TRUE(
-      testing::eventually([] { return supervise::descendantsOf(::getpid()).size() >= 2; }));
+  EXPECT_TRUE(testing::eventually([] { return supervise::descendantsOf(::getpid()).size() >= 2; }));
   gate.open();
   ASSERT_TRUE(running(kFirst));
   EXPECT_EQ(runs(kFirst), 1U);

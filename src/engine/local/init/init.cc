@@ -32,7 +32,7 @@ namespace bole::init {
 namespace {
 
 constexpr char kOomScore[] = "500";  // of -1000 to 1000
-constexpr int kFailed = 125;  // init's own exit code when it could not do its work
+constexpr int kFailed = 125;         // init's own exit code when it could not do its work
 constexpr char kDefaultPath[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 struct Config {
@@ -58,7 +58,8 @@ void say(const char* text) {
   (void)!::send(kSocketFd, text, std::strlen(text), MSG_NOSIGNAL);
 }
 
-// ---- the configuration --------------------------------------------------------------------------------------------
+// ---- the configuration
+// --------------------------------------------------------------------------------------------
 
 char* readAll(int file, std::size_t& size) {
   struct stat facts {};
@@ -89,16 +90,26 @@ bool parse(char* bytes, std::size_t size, Config& config) {
     char* value = at + std::strlen(at) + 1;
     if (value >= bytes + size) return false;
     at = value + std::strlen(value) + 1;
-    if (std::strcmp(key, kArg) == 0) config.argv[args++] = value;
-    else if (std::strcmp(key, kEnv) == 0) config.env[vars++] = value;
-    else if (std::strcmp(key, kCwd) == 0) config.cwd = value;
-    else if (std::strcmp(key, kUid) == 0) config.uid = std::strtol(value, nullptr, 10);
-    else if (std::strcmp(key, kGid) == 0) config.gid = std::strtol(value, nullptr, 10);
-    else if (std::strcmp(key, kFiles) == 0) config.files = std::strtol(value, nullptr, 10);
-    else if (std::strcmp(key, kProcesses) == 0) config.processes = std::strtol(value, nullptr, 10);
-    else if (std::strcmp(key, kInherit) == 0) config.inherit = *value == '1';
-    else if (std::strcmp(key, kConfine) == 0) config.confine = *value == '1';
-    else return false;  // a supervisor of another version: better nothing than half of it
+    if (std::strcmp(key, kArg) == 0)
+      config.argv[args++] = value;
+    else if (std::strcmp(key, kEnv) == 0)
+      config.env[vars++] = value;
+    else if (std::strcmp(key, kCwd) == 0)
+      config.cwd = value;
+    else if (std::strcmp(key, kUid) == 0)
+      config.uid = std::strtol(value, nullptr, 10);
+    else if (std::strcmp(key, kGid) == 0)
+      config.gid = std::strtol(value, nullptr, 10);
+    else if (std::strcmp(key, kFiles) == 0)
+      config.files = std::strtol(value, nullptr, 10);
+    else if (std::strcmp(key, kProcesses) == 0)
+      config.processes = std::strtol(value, nullptr, 10);
+    else if (std::strcmp(key, kInherit) == 0)
+      config.inherit = *value == '1';
+    else if (std::strcmp(key, kConfine) == 0)
+      config.confine = *value == '1';
+    else
+      return false;  // a supervisor of another version: better nothing than half of it
   }
   return args > 0;
 }
@@ -134,7 +145,8 @@ bool readConfig(Config& config) {
   return !config.inherit || inheritEnvironment(config);
 }
 
-// ---- the command: between fork and exec ---------------------------------------------------------------------------
+// ---- the command: between fork and exec
+// ---------------------------------------------------------------------------
 
 struct Failure {
   int error = 0;
@@ -183,8 +195,8 @@ bool setCapabilities(std::uint64_t kept) {
   return ::syscall(SYS_capset, &header, data) == 0;
 }
 
-// The bounding set can only be emptied by who has CAP_SETPCAP; without it nothing can be gained from it either,
-// since no new privileges are.
+// The bounding set can only be emptied by who has CAP_SETPCAP; without it nothing can be gained
+// from it either, since no new privileges are.
 void dropBounding() {
   for (unsigned long cap = 0; ::prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; ++cap) {
     ::prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
@@ -220,8 +232,9 @@ const char* pathOf(char* const* env) {
   return kDefaultPath;
 }
 
-// Like execvpe(3), but the path is that of the new environment, a script without #! is an error (ENOEXEC) as for
-// everyone who is not a shell, and the errno that is kept tells most: EACCES over ENOENT.
+// Like execvpe(3), but the path is that of the new environment, a script without #! is an error
+// (ENOEXEC) as for everyone who is not a shell, and the errno that is kept tells most: EACCES over
+// ENOENT.
 void execute(const Config& config) {
   const char* name = config.argv[0];
   if (std::strchr(name, '/') != nullptr || *name == '\0') {
@@ -233,7 +246,8 @@ void execute(const Config& config) {
   char full[4096];
   for (const char* at = pathOf(config.env); at != nullptr;) {
     const char* end = std::strchr(at, ':');
-    const auto length = end != nullptr ? static_cast<int>(end - at) : static_cast<int>(std::strlen(at));
+    const auto length =
+        end != nullptr ? static_cast<int>(end - at) : static_cast<int>(std::strlen(at));
     const int size = length == 0 ? std::snprintf(full, sizeof full, "./%s", name)
                                  : std::snprintf(full, sizeof full, "%.*s/%s", length, at, name);
     at = end != nullptr ? end + 1 : nullptr;
@@ -259,7 +273,8 @@ void execute(const Config& config) {
   giveUp(reportFd, "exec");
 }
 
-// ---- the tree -----------------------------------------------------------------------------------------------------
+// ---- the tree
+// -----------------------------------------------------------------------------------------------------
 
 long parentOf(const char* pid) {
   char path[64];
@@ -276,8 +291,8 @@ long parentOf(const char* pid) {
   return std::strtol(end + 3, nullptr, 10);
 }
 
-// Kills the children of this process. Their children come to it then, since it is a subreaper: whoever calls this
-// until no child is left has killed the whole tree.
+// Kills the children of this process. Their children come to it then, since it is a subreaper:
+// whoever calls this until no child is left has killed the whole tree.
 void killChildren() {
   DIR* proc = ::opendir("/proc");
   if (proc == nullptr) return;
@@ -290,7 +305,8 @@ void killChildren() {
   ::closedir(proc);
 }
 
-// As the first process of its namespace it reaches all others with one call; else only its descendants.
+// As the first process of its namespace it reaches all others with one call; else only its
+// descendants.
 void killEverything() {
   if (::getpid() == 1) {
     ::kill(-1, SIGKILL);
@@ -326,7 +342,8 @@ bool Init::prepare() {
   // Whatever else came along (bubblewrap leaves some open) is closed; what stays is not passed on.
   ::syscall(SYS_close_range, kStatusFd + 1, ~0u, 0);
   for (int file = kConfigFd; file <= kStatusFd; ++file) ::fcntl(file, F_SETFD, FD_CLOEXEC);
-  // Before the server and its supervisors go, this tree goes; and with it what it keeps in memory as files.
+  // Before the server and its supervisors go, this tree goes; and with it what it keeps in memory
+  // as files.
   if (const int file = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); file >= 0) {
     (void)!::write(file, kOomScore, sizeof kOomScore - 1);
     ::close(file);
@@ -378,7 +395,8 @@ bool Init::start() {
   }
   ::close(report[1]);
   ssize_t got = -1;
-  while (command_ > 0 && (got = ::read(report[0], &failure, sizeof failure)) < 0 && errno == EINTR) {
+  while (command_ > 0 && (got = ::read(report[0], &failure, sizeof failure)) < 0 &&
+         errno == EINTR) {
   }
   ::close(report[0]);
   if (command_ > 0 && got != sizeof failure) {
@@ -437,8 +455,10 @@ void Init::onSocket() {
   const auto prefix = sizeof kSignal - 1;
   if (std::strncmp(text, kSignal, prefix) != 0 || ended_) return;
   const int number = std::atoi(text + prefix);
-  if (number == SIGKILL) killEverything();
-  else if (number > 0 && number < NSIG) ::kill(-command_, number);
+  if (number == SIGKILL)
+    killEverything();
+  else if (number > 0 && number < NSIG)
+    ::kill(-command_, number);
 }
 
 void Init::watch() {
@@ -450,8 +470,8 @@ void Init::watch() {
   }
 }
 
-// Until no process is left. The command's status is no longer written: if the supervisor is gone, it was killed here,
-// and what it would have ended with is not known.
+// Until no process is left. The command's status is no longer written: if the supervisor is gone,
+// it was killed here, and what it would have ended with is not known.
 void Init::drain() {
   killEverything();
   for (;;) {
@@ -469,7 +489,8 @@ void Init::drain() {
 
 int Init::run() {
   if (!prepare()) return kFailed;
-  // What is kept is what it takes to signal another user's processes. Opening files comes before, here: none.
+  // What is kept is what it takes to signal another user's processes. Opening files comes before,
+  // here: none.
   if (awaitGo() && start()) {
     if (::geteuid() == 0 && config_.confine) setCapabilities(std::uint64_t{1} << CAP_KILL);
     watch();
@@ -480,7 +501,9 @@ int Init::run() {
 
 }  // namespace
 
-int run() { return Init().run(); }
+int run() {
+  return Init().run();
+}
 
 int hold() {
   sigset_t ends;

@@ -6,7 +6,8 @@ namespace bole::init {
 
 namespace {
 
-// `length` counts what stands before the sum; snprintf never fails for these formats, nor fills the buffer.
+// `length` counts what stands before the sum; snprintf never fails for these formats, nor fills the
+// buffer.
 std::size_t seal(char (&text)[kRecordBytes], int length) {
   auto size = static_cast<std::size_t>(length);
   size += static_cast<std::size_t>(

@@ -1,6 +1,8 @@
-// The status record of a rank, as text: "exit RAW MICROS CRC\n" or "exec-failed ERRNO STEP MICROS CRC\n".
+// The status record of a rank, as text: "exit RAW MICROS CRC\n" or "exec-failed ERRNO STEP MICROS
+// CRC\n".
 //
-// CRC is the CRC-32 (IEEE 802.3) in hex of what stands before it, with the space. Used by both programs.
+// CRC is the CRC-32 (IEEE 802.3) in hex of what stands before it, with the space. Used by both
+// programs.
 #pragma once
 
 #include <cstddef>

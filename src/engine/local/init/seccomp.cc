@@ -24,7 +24,8 @@ constexpr std::uint32_t kFirstForeign = 0x7fffffff;
 #error "bole-init has no list of system calls for this machine"
 #endif
 
-// Flags of clone(2) and unshare(2). CLONE_NEWTIME is one of unshare's alone: clone has its exit signal there.
+// Flags of clone(2) and unshare(2). CLONE_NEWTIME is one of unshare's alone: clone has its exit
+// signal there.
 constexpr std::uint32_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
                                       CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 constexpr std::uint32_t kNewTime = 0x80;
@@ -36,7 +37,9 @@ constexpr std::uint32_t refusal(int error) {
 constexpr sock_filter load(std::size_t offset) {
   return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset));
 }
-constexpr sock_filter answer(std::uint32_t action) { return BPF_STMT(BPF_RET | BPF_K, action); }
+constexpr sock_filter answer(std::uint32_t action) {
+  return BPF_STMT(BPF_RET | BPF_K, action);
+}
 // If it is not `number`, the next `skip` instructions are passed over.
 constexpr sock_filter unless(std::uint32_t number, std::uint8_t skip) {
   return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, skip);
@@ -47,7 +50,8 @@ constexpr sock_filter unlessAny(std::uint32_t bits, std::uint8_t skip) {
 }
 
 constexpr std::size_t kNumber = offsetof(seccomp_data, nr);
-constexpr std::size_t kFirstArgument = offsetof(seccomp_data, args);  // its lower half: both are little-endian
+constexpr std::size_t kFirstArgument =
+    offsetof(seccomp_data, args);  // its lower half: both are little-endian
 constexpr std::uint32_t kAllow = SECCOMP_RET_ALLOW;
 
 const sock_filter kRules[] = {
@@ -58,17 +62,30 @@ const sock_filter kRules[] = {
     BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, kFirstForeign, 0, 1),
     answer(refusal(ENOSYS)),
     // What it would start is in memory, out of reach: the C library falls back to clone.
-    unless(SYS_clone3, 1), answer(refusal(ENOSYS)),
+    unless(SYS_clone3, 1),
+    answer(refusal(ENOSYS)),
     unless(SYS_clone, 4),
-    load(kFirstArgument), unlessAny(kNamespaces, 1), answer(refusal(EPERM)), answer(kAllow),
+    load(kFirstArgument),
+    unlessAny(kNamespaces, 1),
+    answer(refusal(EPERM)),
+    answer(kAllow),
     unless(SYS_unshare, 4),
-    load(kFirstArgument), unlessAny(kNamespaces | kNewTime, 1), answer(refusal(EPERM)), answer(kAllow),
-    unless(SYS_setns, 1), answer(refusal(EPERM)),
-    unless(SYS_add_key, 1), answer(refusal(EPERM)),
-    unless(SYS_request_key, 1), answer(refusal(EPERM)),
-    unless(SYS_keyctl, 1), answer(refusal(EPERM)),
-    unless(SYS_bpf, 1), answer(refusal(EPERM)),
-    unless(SYS_io_uring_setup, 1), answer(refusal(ENOSYS)),
+    load(kFirstArgument),
+    unlessAny(kNamespaces | kNewTime, 1),
+    answer(refusal(EPERM)),
+    answer(kAllow),
+    unless(SYS_setns, 1),
+    answer(refusal(EPERM)),
+    unless(SYS_add_key, 1),
+    answer(refusal(EPERM)),
+    unless(SYS_request_key, 1),
+    answer(refusal(EPERM)),
+    unless(SYS_keyctl, 1),
+    answer(refusal(EPERM)),
+    unless(SYS_bpf, 1),
+    answer(refusal(EPERM)),
+    unless(SYS_io_uring_setup, 1),
+    answer(refusal(ENOSYS)),
     answer(kAllow),
 };
 
@@ -77,7 +94,8 @@ const sock_filter kRules[] = {
 bool forbidCalls() {
   const sock_fprog program{sizeof kRules / sizeof kRules[0], const_cast<sock_filter*>(kRules)};
   // SPEC_ALLOW: without it older kernels slow the whole program down, against attacks on itself.
-  return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program) == 0;
+  return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW,
+                   &program) == 0;
 }
 
 }  // namespace bole::init

@@ -23,7 +23,8 @@ constexpr std::size_t kEndRoom = 16u << 10;
 constexpr std::size_t kEndRoomOfRank = 320;
 constexpr std::size_t kMaximum = 64u << 20;  // of a file; a launch of 65,536 ranks is well below
 
-// ---- reading: the first mistake is kept with its field, and everything after it is default ------------------------
+// ---- reading: the first mistake is kept with its field, and everything after it is default
+// ------------------------
 
 class Reader {
  public:
@@ -34,18 +35,22 @@ class Reader {
 
   void get(const char* key, std::string& value) {
     if (const auto* found = find(key)) {
-      if (found->is_string()) value = found->get_ref<const std::string&>();
-      else wrong(key, "a text");
+      if (found->is_string())
+        value = found->get_ref<const std::string&>();
+      else
+        wrong(key, "a text");
     }
   }
   void get(const char* key, bool& value) {
     if (const auto* found = find(key)) {
-      if (found->is_boolean()) value = found->get<bool>();
-      else wrong(key, "true or false");
+      if (found->is_boolean())
+        value = found->get<bool>();
+      else
+        wrong(key, "true or false");
     }
   }
   template <class Int>
-    requires std::is_integral_v<Int>
+  requires std::is_integral_v<Int>
   void get(const char* key, Int& value) {
     const auto* found = find(key);
     if (found == nullptr) return;
@@ -60,15 +65,19 @@ class Reader {
   }
   void get(const char* key, Timestamp& value) { get(key, value.micros); }
   template <class Tag>
-  void get(const char* key, Quantity<Tag>& value) { get(key, value.value); }
+  void get(const char* key, Quantity<Tag>& value) {
+    get(key, value.value);
+  }
   template <class T>
   void get(const char* key, std::optional<T>& value) {
     if (find(key) != nullptr) get(key, value.emplace());
   }
   void get(const char* key, std::vector<std::string>& values) {
     eachOf(key, [&](const Json& item) {
-      if (item.is_string()) values.push_back(item.get<std::string>());
-      else wrong(key, "a list of texts");
+      if (item.is_string())
+        values.push_back(item.get<std::string>());
+      else
+        wrong(key, "a list of texts");
     });
   }
   void get(const char* key, ProgressValues& values) {
@@ -154,15 +163,16 @@ Result<void> writeJson(const std::string& path, const Json& json, Flush flush = 
   return replaceFile(path, json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n", flush);
 }
 
-// ---- the parts ----------------------------------------------------------------------------------------------------
+// ---- the parts
+// ----------------------------------------------------------------------------------------------------
 
 constexpr std::array kRuntimes{RuntimeKind::kPlain, RuntimeKind::kProcess, RuntimeKind::kPodman};
 constexpr std::array kNetworks{NetworkKind::kHost, NetworkKind::kGang};
 constexpr std::array kContainments{Containment::kCgroup, Containment::kPidns,
                                    Containment::kSubreaper};
 constexpr std::array kOutcomes{EndOutcome::kExited, EndOutcome::kLaunchFailed};
-constexpr std::array kCauses{EndCause::kCompleted, EndCause::kRankFailed, EndCause::kRankLost,
-                             EndCause::kAborted,   EndCause::kStopped,    EndCause::kTimeLimit,
+constexpr std::array kCauses{EndCause::kCompleted,   EndCause::kRankFailed, EndCause::kRankLost,
+                             EndCause::kAborted,     EndCause::kStopped,    EndCause::kTimeLimit,
                              EndCause::kLaunchFailed};
 constexpr std::array kEvents{RuleEvent::kExited, RuleEvent::kFailed, RuleEvent::kAny,
                              RuleEvent::kTaskCompleted};
@@ -339,24 +349,23 @@ std::optional<RankStatus> parseRankStatus(const std::string& text) {
 }  // namespace
 
 Result<void> writeLaunch(const std::string& dir, const Launch& launch) {
-  return writeJson(dir + "/launch.json",
-                   {{"version", kVersion},
-                    {"attempt", launch.attempt},
-                    {"job", launch.job},
-                    {"name", launch.name},
-                    {"runtime", name(launch.runtime)},
-                    {"network", name(launch.network)},
-                    {"graceMicros", launch.grace.value},
-                    {"timeLimitMicros", launch.timeLimit.value},
-                    {"logBytes", launch.logBytes.value},
-                    {"logFiles", launch.logFiles},
-                    {"maxProcesses", launch.maxProcesses},
-                    {"stopOnFailure", launch.stopOnFailure},
-                    {"maskPaths", launch.maskPaths},
-                    {"cgroup", launch.cgroup},
-                    {"ranks", listOf(launch.ranks, encodeRank)},
-                    {"completeOn", listOf(launch.completeOn, encodeRule)},
-                    {"abortOn", listOf(launch.abortOn, encodeRule)}});
+  return writeJson(dir + "/launch.json", {{"version", kVersion},
+                                          {"attempt", launch.attempt},
+                                          {"job", launch.job},
+                                          {"name", launch.name},
+                                          {"runtime", name(launch.runtime)},
+                                          {"network", name(launch.network)},
+                                          {"graceMicros", launch.grace.value},
+                                          {"timeLimitMicros", launch.timeLimit.value},
+                                          {"logBytes", launch.logBytes.value},
+                                          {"logFiles", launch.logFiles},
+                                          {"maxProcesses", launch.maxProcesses},
+                                          {"stopOnFailure", launch.stopOnFailure},
+                                          {"maskPaths", launch.maskPaths},
+                                          {"cgroup", launch.cgroup},
+                                          {"ranks", listOf(launch.ranks, encodeRank)},
+                                          {"completeOn", listOf(launch.completeOn, encodeRule)},
+                                          {"abortOn", listOf(launch.abortOn, encodeRule)}});
 }
 
 Result<std::optional<Launch>> readLaunch(const std::string& dir) {
@@ -495,12 +504,23 @@ std::optional<LogLine> parseLogLine(std::string_view line) {
   LogLine parsed;
   parsed.at = Timestamp{at};
   switch (line[digits + 1]) {
-    case 'O': parsed.continues = true; [[fallthrough]];
-    case 'o': parsed.stream = LogStream::kOut; break;
-    case 'E': parsed.continues = true; [[fallthrough]];
-    case 'e': parsed.stream = LogStream::kErr; break;
-    case 'b': parsed.stream = LogStream::kBole; break;
-    default: return std::nullopt;
+    case 'O':
+      parsed.continues = true;
+      [[fallthrough]];
+    case 'o':
+      parsed.stream = LogStream::kOut;
+      break;
+    case 'E':
+      parsed.continues = true;
+      [[fallthrough]];
+    case 'e':
+      parsed.stream = LogStream::kErr;
+      break;
+    case 'b':
+      parsed.stream = LogStream::kBole;
+      break;
+    default:
+      return std::nullopt;
   }
   parsed.text = line.substr(digits + 3);
   return parsed;

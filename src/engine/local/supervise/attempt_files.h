@@ -1,9 +1,11 @@
-// The files of an attempt's directory, as values: what the engine and the supervisor say to each other.
+// The files of an attempt's directory, as values: what the engine and the supervisor say to each
+// other.
 //
-// docs/design/process-protocol.md tells who writes which file and when. Every write here is complete or absent: a
-// temporary name, fsync, rename, fsync of the directory (progress.json alone is not flushed: it is only ever shown).
-// A file that is not there is not an error: readers return an empty optional. A file that is there and cannot be
-// understood is kCorrupt. Nothing here blocks but on the disk, starts a thread, or keeps state.
+// docs/design/process-protocol.md tells who writes which file and when. Every write here is
+// complete or absent: a temporary name, fsync, rename, fsync of the directory (progress.json alone
+// is not flushed: it is only ever shown). A file that is not there is not an error: readers return
+// an empty optional. A file that is there and cannot be understood is kCorrupt. Nothing here blocks
+// but on the disk, starts a thread, or keeps state.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +20,8 @@
 
 namespace bole::supervise {
 
-// ---- launch.json: what to run -------------------------------------------------------------------------------------
+// ---- launch.json: what to run
+// -------------------------------------------------------------------------------------
 
 enum class RuntimeKind {
   kPlain,    // no sandbox: the user's own processes on the user's own machine
@@ -28,15 +31,16 @@ enum class RuntimeKind {
 
 enum class NetworkKind {
   kHost,  // the machine's
-  kGang,  // one network namespace with only loopback, shared by the ranks of the attempt (ignored by kPlain)
+  kGang,  // one network namespace with only loopback, shared by the ranks of the attempt (ignored
+          // by kPlain)
 };
 
 struct Mount {
   std::string source;  // absolute, on the host; must exist
   std::string target;  // absolute, as the rank sees it
   bool readOnly = true;
-  // The source is a directory of Bole's own and may lie below one of Launch::maskPaths. Without it such a mount is
-  // refused, so that no job can mount what is hidden from it.
+  // The source is a directory of Bole's own and may lie below one of Launch::maskPaths. Without it
+  // such a mount is refused, so that no job can mount what is hidden from it.
   bool fromBole = false;
 };
 
@@ -50,11 +54,12 @@ struct RankLaunch {
   std::uint32_t rank = 0;  // 0, 1, 2, ... without a gap, in this order
   std::string task;
   std::vector<std::string> argv;  // argv[0] is looked for in the PATH of `env`
-  // All of the environment, "NAME=value". The supervisor adds HOME, USER, LOGNAME and PATH where they are missing, and
-  // BOLE_PROGRESS_FILE and BOLE_ATTEMPT_TAG always.
+  // All of the environment, "NAME=value". The supervisor adds HOME, USER, LOGNAME and PATH where
+  // they are missing, and BOLE_PROGRESS_FILE and BOLE_ATTEMPT_TAG always.
   std::vector<std::string> env;
-  std::string cwd;        // absolute; bound writable into the sandbox; its owner must be `uid` already
-  std::uint32_t uid = 0;  // ignored (and said so in Started::note) where the supervisor may not change it
+  std::string cwd;  // absolute; bound writable into the sandbox; its owner must be `uid` already
+  std::uint32_t uid =
+      0;  // ignored (and said so in Started::note) where the supervisor may not change it
   std::uint32_t gid = 0;
   std::vector<std::string> devices;  // nodes below /dev; nothing else of the host's /dev is seen
   Bytes memory;                      // 0: no limit
@@ -67,9 +72,9 @@ struct RankLaunch {
 
 // When something happens to a rank, the attempt ends early: whatever still runs is stopped.
 enum class RuleEvent {
-  kExited,         // "exited": exited with code 0, or with exitCode where given
-  kFailed,         // "failed": ended in any other way than exit code 0, or with exitCode where given
-  kAny,            // "any": ended in whatever way, or with exitCode where given
+  kExited,  // "exited": exited with code 0, or with exitCode where given
+  kFailed,  // "failed": ended in any other way than exit code 0, or with exitCode where given
+  kAny,     // "any": ended in whatever way, or with exitCode where given
   kTaskCompleted,  // "task-completed": every rank of the task has exited with code 0
 };
 
@@ -89,12 +94,12 @@ struct Launch {
   Duration timeLimit;            // from the start of all ranks, suspends counted; 0: none
   Bytes logBytes = kMiB * 64;    // a log file is rotated at this size
   std::uint32_t logFiles = 4;    // at most so many files for a rank: rank-0.log, rank-0.log.1, ...
-  // Processes and threads of one rank, at most; less on a machine with few process numbers. Ignored by kPlain without
-  // cgroups.
+  // Processes and threads of one rank, at most; less on a machine with few process numbers. Ignored
+  // by kPlain without cgroups.
   std::uint32_t maxProcesses = 32768;
-  bool stopOnFailure = true;     // the first rank that fails or is lost ends the attempt
+  bool stopOnFailure = true;           // the first rank that fails or is lost ends the attempt
   std::vector<std::string> maskPaths;  // hidden from every rank (process runtime)
-  std::string cgroup;                  // below the cgroup v2 root, for example "bole-1a2b3c/attempt-7"; empty: none
+  std::string cgroup;  // below the cgroup v2 root, for example "bole-1a2b3c/attempt-7"; empty: none
   std::vector<RankLaunch> ranks;
   std::vector<EndRule> completeOn;  // End::cause is then kCompleted
   std::vector<EndRule> abortOn;     // End::cause is then kAborted, firstFailed the rank
@@ -103,7 +108,8 @@ struct Launch {
 [[nodiscard]] Result<void> writeLaunch(const std::string& dir, const Launch& launch);
 [[nodiscard]] Result<std::optional<Launch>> readLaunch(const std::string& dir);
 
-// ---- claim: who runs it -------------------------------------------------------------------------------------------
+// ---- claim: who runs it
+// -------------------------------------------------------------------------------------------
 
 // A process for ever: a pid alone is reused, and start times only mean something within one boot.
 struct ProcessId {
@@ -122,7 +128,8 @@ struct Claim {
 // Of this process. Errors only where /proc is not mounted.
 [[nodiscard]] Result<Claim> claimOfSelf();
 
-// ---- started.json -------------------------------------------------------------------------------------------------
+// ---- started.json
+// -------------------------------------------------------------------------------------------------
 
 enum class Containment {
   kCgroup,     // a cgroup v2 of the attempt's own: nothing can leave it
@@ -140,7 +147,8 @@ struct Started {
   Containment containment = Containment::kSubreaper;
   std::string cgroup;  // absolute path of the attempt's cgroup v2 directory, or empty
   std::vector<StartedRank> ranks;
-  // What was asked and cannot be given here, for people: "the memory limit is not enforced: ...; ...".
+  // What was asked and cannot be given here, for people: "the memory limit is not enforced: ...;
+  // ...".
   std::string note;
 };
 
@@ -148,10 +156,12 @@ struct Started {
 [[nodiscard]] Result<void> writeStarted(const std::string& dir, const Started& started);
 [[nodiscard]] Result<std::optional<Started>> readStarted(const std::string& dir);
 
-// ---- stop.json ----------------------------------------------------------------------------------------------------
+// ---- stop.json
+// ----------------------------------------------------------------------------------------------------
 
-// May be written again: a smaller grace shortens the one that runs, a larger one changes nothing; the first reason
-// stays. It may be written before the supervisor is spawned: then no rank is started.
+// May be written again: a smaller grace shortens the one that runs, a larger one changes nothing;
+// the first reason stays. It may be written before the supervisor is spawned: then no rank is
+// started.
 struct Stop {
   std::string reason;  // "cancelled", "preempted", ...: returned in End::stopReason
   Duration grace;
@@ -160,22 +170,27 @@ struct Stop {
 [[nodiscard]] Result<void> writeStop(const std::string& dir, const Stop& stop);
 [[nodiscard]] Result<std::optional<Stop>> readStop(const std::string& dir);
 
-// ---- ranks/N/status: how a rank's command ended, in the words of its init -----------------------------------------
+// ---- ranks/N/status: how a rank's command ended, in the words of its init
+// -----------------------------------------
 
 struct RankStatus {
   // Exactly one of the two is meaningful.
   std::optional<int> waitStatus;  // raw, as from waitpid(2): exit 137 and SIGKILL stay apart
-  int execErrno = 0;              // the command could not be started; `execStep` says at what: "exec", "chdir", "setuid", ...
+  int execErrno = 0;  // the command could not be started; `execStep` says at what: "exec", "chdir",
+                      // "setuid", ...
   std::string execStep;
   Timestamp at;
 };
 
 // Empty: there is no record, or one that is torn (its sum is wrong). Both mean *unknown*.
-[[nodiscard]] Result<std::optional<RankStatus>> readRankStatus(const std::string& dir, std::uint32_t rank);
+[[nodiscard]] Result<std::optional<RankStatus>> readRankStatus(const std::string& dir,
+                                                               std::uint32_t rank);
 
-// ---- progress.json ------------------------------------------------------------------------------------------------
+// ---- progress.json
+// ------------------------------------------------------------------------------------------------
 
-using ProgressValues = std::vector<std::pair<std::string, std::string>>;  // as the program wrote them, in its order
+using ProgressValues =
+    std::vector<std::pair<std::string, std::string>>;  // as the program wrote them, in its order
 
 struct RankProgress {
   std::uint32_t rank = 0;
@@ -186,7 +201,7 @@ struct RankProgress {
 struct CheckpointReport {
   std::uint32_t rank = 0;
   Timestamp at;
-  std::string path;  // as written: relative to the rank's cwd, or absolute
+  std::string path;       // as written: relative to the rank's cwd, or absolute
   ProgressValues values;  // without the path
 };
 
@@ -198,7 +213,8 @@ struct Progress {
 [[nodiscard]] Result<void> writeProgress(const std::string& dir, const Progress& progress);
 [[nodiscard]] Result<std::optional<Progress>> readProgress(const std::string& dir);
 
-// ---- end.json: no process of the attempt is left ------------------------------------------------------------------
+// ---- end.json: no process of the attempt is left
+// ------------------------------------------------------------------
 
 enum class EndOutcome {
   kExited,        // the ranks ran
@@ -206,11 +222,11 @@ enum class EndOutcome {
 };
 
 enum class EndCause {
-  kCompleted,     // every rank ended with exit code 0, or a completeOn rule matched
-  kRankFailed,    // firstFailed ended otherwise
-  kRankLost,      // the init of firstFailed died without a record
-  kAborted,       // an abortOn rule matched firstFailed
-  kStopped,       // stop.json, or the supervisor got SIGTERM (stopReason "supervisor terminated")
+  kCompleted,   // every rank ended with exit code 0, or a completeOn rule matched
+  kRankFailed,  // firstFailed ended otherwise
+  kRankLost,    // the init of firstFailed died without a record
+  kAborted,     // an abortOn rule matched firstFailed
+  kStopped,     // stop.json, or the supervisor got SIGTERM (stopReason "supervisor terminated")
   kTimeLimit,
   kLaunchFailed,
 };
@@ -221,9 +237,9 @@ struct RankEnd {
   std::optional<int> waitStatus;
   int execErrno = 0;  // not 0: the command could not be started, at `execStep`
   std::string execStep;
-  Timestamp startedAt;  // 0: never
-  Timestamp at;         // when it ended
-  Bytes maxRss;         // the largest of its processes; 0: not known
+  Timestamp startedAt;     // 0: never
+  Timestamp at;            // when it ended
+  Bytes maxRss;            // the largest of its processes; 0: not known
   bool oomKilled = false;  // the kernel killed a process of it for the memory limit
 };
 
@@ -242,7 +258,8 @@ struct End {
 [[nodiscard]] Result<void> writeEnd(const std::string& dir, const End& end);
 [[nodiscard]] Result<std::optional<End>> readEnd(const std::string& dir);
 
-// ---- names, for messages and for other encodings ------------------------------------------------------------------
+// ---- names, for messages and for other encodings
+// ------------------------------------------------------------------
 
 [[nodiscard]] std::string_view name(RuntimeKind kind);
 [[nodiscard]] std::string_view name(NetworkKind kind);
@@ -251,7 +268,8 @@ struct End {
 [[nodiscard]] std::string_view name(EndCause cause);
 [[nodiscard]] std::string_view name(RuleEvent event);
 
-// ---- log/rank-N.log -----------------------------------------------------------------------------------------------
+// ---- log/rank-N.log
+// -----------------------------------------------------------------------------------------------
 
 enum class LogStream {
   kOut,   // 'o', or 'O' where the line goes on in the next record of the same stream
@@ -269,13 +287,16 @@ struct LogLine {
 // `line` is without its newline. Empty if it is no log line.
 [[nodiscard]] std::optional<LogLine> parseLogLine(std::string_view line);
 
-[[nodiscard]] std::string logPath(const std::string& dir, std::uint32_t rank);  // DIR/log/rank-N.log
+[[nodiscard]] std::string logPath(const std::string& dir,
+                                  std::uint32_t rank);  // DIR/log/rank-N.log
 
-// ---- what is left when the supervisor is gone ---------------------------------------------------------------------
+// ---- what is left when the supervisor is gone
+// ---------------------------------------------------------------------
 
-// For an attempt whose claim is not alive and that has no end.json: kills whatever of it can be found (its cgroup, the
-// inits named in started.json if they are those very processes, processes that carry its tag) and returns how many
-// processes are still there. Does not wait: call it again until it returns 0. Removes the empty cgroup then.
+// For an attempt whose claim is not alive and that has no end.json: kills whatever of it can be
+// found (its cgroup, the inits named in started.json if they are those very processes, processes
+// that carry its tag) and returns how many processes are still there. Does not wait: call it again
+// until it returns 0. Removes the empty cgroup then.
 [[nodiscard]] Result<std::uint32_t> killLeftovers(const std::string& dir, const Launch& launch);
 
 }  // namespace bole::supervise

@@ -110,7 +110,8 @@ void AttemptCgroup::makeAttempt(const std::string& relative) {
   if (top.empty()) return note("this machine has no cgroup v2 tree");
   // An attempt that ends at this moment may remove the directory that both share.
   auto made = makeGroups(top, relative);
-  for (int tries = 0; !made && made.error().code == ErrorCode::kNotFound && tries < kMakeTries; ++tries) {
+  for (int tries = 0; !made && made.error().code == ErrorCode::kNotFound && tries < kMakeTries;
+       ++tries) {
     made = makeGroups(top, relative);
   }
   if (!made) return note(made.error().message());
@@ -160,8 +161,7 @@ void AttemptCgroup::setMemory(Leaf& leaf, Bytes memory) {
 void AttemptCgroup::setCpu(Leaf& leaf, MilliCpu cpu) {
   const auto quota = std::to_string(std::max<std::int64_t>(cpu.value * kPeriodMicros / 1000, 1000));
   const auto period = std::to_string(kPeriodMicros);
-  if (cpuV2_ && !leaf.v2.empty() &&
-      writeControl(leaf.v2 + "/cpu.max", quota + " " + period) == 0) {
+  if (cpuV2_ && !leaf.v2.empty() && writeControl(leaf.v2 + "/cpu.max", quota + " " + period) == 0) {
     return;
   }
   leaf.cpuV1 = makeV1("cpu", leaf.rank);
@@ -172,8 +172,8 @@ void AttemptCgroup::setCpu(Leaf& leaf, MilliCpu cpu) {
   note("the CPU limit is not enforced: no cpu cgroup can be made here");
 }
 
-// Without it a fork bomb takes the machine's process numbers with it. Where no controller is to be had init sets a
-// limit of its own, so that it is no note.
+// Without it a fork bomb takes the machine's process numbers with it. Where no controller is to be
+// had init sets a limit of its own, so that it is no note.
 void AttemptCgroup::setProcesses(Leaf& leaf, std::uint32_t processes) {
   const auto amount = std::to_string(processes);
   if (pidsV2_ && !leaf.v2.empty() && writeControl(leaf.v2 + "/pids.max", amount) == 0) {
@@ -181,10 +181,12 @@ void AttemptCgroup::setProcesses(Leaf& leaf, std::uint32_t processes) {
     return;
   }
   leaf.pidsV1 = makeV1("pids", leaf.rank);
-  leaf.processesLimited = !leaf.pidsV1.empty() && writeControl(leaf.pidsV1 + "/pids.max", amount) == 0;
+  leaf.processesLimited =
+      !leaf.pidsV1.empty() && writeControl(leaf.pidsV1 + "/pids.max", amount) == 0;
 }
 
-// In a container the path that the kernel tells may not be what is mounted here: then below the mount itself.
+// In a container the path that the kernel tells may not be what is mounted here: then below the
+// mount itself.
 std::string AttemptCgroup::makeV1(const std::string& controller, std::uint32_t rank) {
   const auto own = ownV1Group(controller);
   if (own.empty() || label_.empty()) return {};
@@ -233,7 +235,8 @@ bool AttemptCgroup::oomKilled(std::uint32_t rank) const {
   const auto* leaf = find(rank);
   if (!leaf) return false;
   return (!leaf->v2.empty() && counter(leaf->v2 + "/memory.events", "oom_kill") > 0) ||
-         (!leaf->memoryV1.empty() && counter(leaf->memoryV1 + "/memory.oom_control", "oom_kill") > 0);
+         (!leaf->memoryV1.empty() &&
+          counter(leaf->memoryV1 + "/memory.oom_control", "oom_kill") > 0);
 }
 
 void AttemptCgroup::kill() const {

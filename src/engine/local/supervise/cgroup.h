@@ -1,8 +1,9 @@
 // The control groups of one attempt: containment (cgroup.kill) and limits.
 //
-// Processes live in a leaf for each rank, ATTEMPT/rank-N of the cgroup v2 tree (also the `unified` tree of a hybrid
-// hierarchy). Limits are set there where v2 has the controllers, else in the v1 hierarchies below the supervisor's own
-// group. What cannot be had is a note for people and no error: the job runs without it.
+// Processes live in a leaf for each rank, ATTEMPT/rank-N of the cgroup v2 tree (also the `unified`
+// tree of a hybrid hierarchy). Limits are set there where v2 has the controllers, else in the v1
+// hierarchies below the supervisor's own group. What cannot be had is a note for people and no
+// error: the job runs without it.
 //
 // Attempts of one home share the directories above theirs; whoever leaves last removes them.
 #pragma once
@@ -24,7 +25,8 @@ struct RankLimits {
 
 class AttemptCgroup {
  public:
-  // `relative`: below the root of the v2 tree; empty: no groups are made. `root`: where cgroups are mounted.
+  // `relative`: below the root of the v2 tree; empty: no groups are made. `root`: where cgroups are
+  // mounted.
   explicit AttemptCgroup(std::string relative, std::string root = "/sys/fs/cgroup");
 
   // Makes the leaf of a rank and sets its limits.
@@ -36,13 +38,14 @@ class AttemptCgroup {
   [[nodiscard]] bool contains() const { return !path_.empty(); }  // there is a v2 group
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
-  // All directories made in v1 hierarchies: whoever comes after a supervisor that died cannot guess them.
+  // All directories made in v1 hierarchies: whoever comes after a supervisor that died cannot guess
+  // them.
   [[nodiscard]] std::vector<std::string> v1Groups() const;
   // Whether a group bounds the number of this rank's processes.
   [[nodiscard]] bool limitsProcesses(std::uint32_t rank) const;
 
   [[nodiscard]] bool oomKilled(std::uint32_t rank) const;
-  void kill() const;                     // everything in it, at once
+  void kill() const;  // everything in it, at once
   void killRank(std::uint32_t rank) const;
   [[nodiscard]] bool populated() const;  // a process is left
   void remove();                         // what is empty
@@ -66,7 +69,7 @@ class AttemptCgroup {
   void note(const std::string& text);
 
   std::string root_;
-  std::string top_;   // of the v2 tree
+  std::string top_;  // of the v2 tree
   std::string path_;
   std::string label_;  // of the v1 groups
   bool memoryV2_ = false;
@@ -76,8 +79,9 @@ class AttemptCgroup {
   std::vector<std::string> notes_;
 };
 
-// Kills everything in the group of an attempt that has no supervisor any more, and in those below it. True while
-// processes are left; the empty groups are removed.
-[[nodiscard]] bool killGroup(const std::string& relative, const std::string& root = "/sys/fs/cgroup");
+// Kills everything in the group of an attempt that has no supervisor any more, and in those below
+// it. True while processes are left; the empty groups are removed.
+[[nodiscard]] bool killGroup(const std::string& relative,
+                             const std::string& root = "/sys/fs/cgroup");
 
 }  // namespace bole::supervise

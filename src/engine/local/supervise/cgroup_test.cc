@@ -19,7 +19,8 @@ class Cgroups : public testing::AttemptWorld {
     std::vector<std::string> found;
     std::error_code lost;
     namespace fs = std::filesystem;
-    for (fs::recursive_directory_iterator at("/sys/fs/cgroup", lost), none; at != none; at.increment(lost)) {
+    for (fs::recursive_directory_iterator at("/sys/fs/cgroup", lost), none; at != none;
+         at.increment(lost)) {
       if (at->path().filename().string().starts_with(groupOfTest())) found.push_back(at->path());
     }
     return found;
@@ -72,7 +73,9 @@ TEST_F(Cgroups, ComingAndGoingOfNeighbours) {
 // About 60 processes and no more, and the rank lives to tell.
 TEST_F(Cgroups, AForkBombIsBounded) {
   launch.maxProcesses = 64;
-  addShell("bomb() { bomb | bomb & }; (bomb) 2>/dev/null; sleep 0.3; ls -d /proc/[0-9]* | wc -l; exit 3");
+  addShell(
+      "bomb() { bomb | bomb & }; (bomb) 2>/dev/null; sleep 0.3; ls -d /proc/[0-9]* | wc -l; exit "
+      "3");
   launch.runtime = RuntimeKind::kPlain;
   spawn();
   waitForStart();

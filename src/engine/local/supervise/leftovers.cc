@@ -17,7 +17,9 @@ namespace bole::supervise {
 
 namespace {
 
-std::string groupsFile(const std::string& dir) { return dir + "/groups"; }
+std::string groupsFile(const std::string& dir) {
+  return dir + "/groups";
+}
 
 void removeRecordedGroups(const std::string& dir) {
   const auto text = readFile(groupsFile(dir), 1u << 20);
@@ -38,7 +40,8 @@ Result<void> recordGroups(const std::string& dir, const std::vector<std::string>
 Result<std::uint32_t> killLeftovers(const std::string& dir, const Launch& launch) {
   const bool inGroup = killGroup(launch.cgroup);
   std::set<pid_t> found;
-  // The inits are found by name: their trees die with them, by their PID namespaces or by their own hand.
+  // The inits are found by name: their trees die with them, by their PID namespaces or by their own
+  // hand.
   if (auto started = readStarted(dir); started && *started) {
     for (const auto& rank : (*started)->ranks) {
       if (isAlive(rank.init)) found.insert(rank.init.pid);

@@ -9,6 +9,7 @@
 namespace bole::supervise {
 
 // Groups that nobody could find by the attempt's name, into `DIR/groups`; removed by killLeftovers.
-[[nodiscard]] Result<void> recordGroups(const std::string& dir, const std::vector<std::string>& groups);
+[[nodiscard]] Result<void> recordGroups(const std::string& dir,
+                                        const std::vector<std::string>& groups);
 
 }  // namespace bole::supervise

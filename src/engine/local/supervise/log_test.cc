@@ -9,7 +9,6 @@
 namespace bole::supervise {
 namespace {
 
-
 class Logs : public ::testing::Test {
  protected:
   Logs() { std::filesystem::create_directories(temp_.path() + "/log"); }
@@ -26,7 +25,8 @@ class Logs : public ::testing::Test {
     texts_.clear();
     std::vector<LogLine> found;
     for (auto number = files; number-- > 0;) {
-      const auto& text = texts_.emplace_back(std::make_unique<std::string>(testing::readText(fileName(number))));
+      const auto& text =
+          texts_.emplace_back(std::make_unique<std::string>(testing::readText(fileName(number))));
       EXPECT_TRUE(text->empty() || text->back() == '\n');
       for (std::string_view rest = *text; !rest.empty();) {
         const auto line = rest.substr(0, rest.find('\n'));
@@ -82,7 +82,8 @@ TEST_F(Logs, TheTwoStreamsDoNotMixWithinALine) {
 // Whatever the pieces, and wherever a file ends: with files enough nothing is lost.
 TEST_F(Logs, NothingIsLostWhereFilesAreRotated) {
   std::string all;
-  for (int i = 0; all.size() < 60'000; ++i) all += std::string(static_cast<std::size_t>(i * 37 % 301), 'x') + std::to_string(i) + "\n";
+  for (int i = 0; all.size() < 60'000; ++i)
+    all += std::string(static_cast<std::size_t>(i * 37 % 301), 'x') + std::to_string(i) + "\n";
   for (const std::size_t piece : {1, 7, 64, 4096, 50'000}) {
     SCOPED_TRACE(piece);
     constexpr std::uint32_t kFiles = 60;
@@ -95,7 +96,8 @@ TEST_F(Logs, NothingIsLostWhereFilesAreRotated) {
     EXPECT_EQ(textOf(records(kFiles), LogStream::kOut), all);
     EXPECT_TRUE(pathExists(fileName(10)));
     EXPECT_FALSE(pathExists(fileName(kFiles - 1))) << "there must be files enough for this test";
-    for (std::uint32_t number = 0; number < kFiles; ++number) EXPECT_LE(testing::readText(fileName(number)).size(), 4096U);
+    for (std::uint32_t number = 0; number < kFiles; ++number)
+      EXPECT_LE(testing::readText(fileName(number)).size(), 4096U);
   }
 }
 
@@ -110,7 +112,8 @@ TEST_F(Logs, TheyTakeNoMoreThanTheirSizeAndTheNewestStays) {
   }
   log.finish(Timestamp{2'000'000});
   EXPECT_FALSE(pathExists(fileName(3)));
-  for (std::uint32_t file = 0; file < 3; ++file) EXPECT_LE(testing::readText(fileName(file)).size(), kBytes);
+  for (std::uint32_t file = 0; file < 3; ++file)
+    EXPECT_LE(testing::readText(fileName(file)).size(), kBytes);
   const auto lines = records(3);
   ASSERT_GT(lines.size(), 1000U);
   EXPECT_EQ(lines.back().text, "line " + std::to_string(number - 1));
@@ -147,7 +150,8 @@ TEST_F(Logs, ALineWithoutAnEndIsSeenAndGoesOn) {
 
 TEST_F(Logs, OneFileAlone) {
   auto log = make(4096, 1);
-  for (int i = 0; i < 1000; ++i) log.feed(LogStream::kOut, std::string(100, 'z') + "\n", Timestamp{1});
+  for (int i = 0; i < 1000; ++i)
+    log.feed(LogStream::kOut, std::string(100, 'z') + "\n", Timestamp{1});
   log.finish(Timestamp{2});
   EXPECT_LE(testing::readText(fileName(0)).size(), 4096U);
   EXPECT_FALSE(pathExists(fileName(1)));
@@ -183,7 +187,8 @@ TEST_F(RealLogs, AFloodIsBoundedAndItsEndIsKept) {
   addShell("seq 1 2000000; echo the end");
   EXPECT_EQ(run().cause, EndCause::kCompleted);
   std::uintmax_t size = 0;
-  for (const auto& file : std::filesystem::directory_iterator(dir + "/log")) size += file.file_size();
+  for (const auto& file : std::filesystem::directory_iterator(dir + "/log"))
+    size += file.file_size();
   EXPECT_LE(size, 3u << 20);
   const auto text = output();
   EXPECT_EQ(text.substr(text.size() - 16), "2000000\nthe end\n");

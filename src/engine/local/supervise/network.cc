@@ -29,7 +29,8 @@ Result<void> enterNetworkAsUser(bool& entered) {
   static_cast<void>(writeControl("/proc/self/setgroups", "deny"));
   for (const auto& [file, map] : {std::pair("/proc/self/uid_map", uid + " " + uid + " 1"),
                                   std::pair("/proc/self/gid_map", gid + " " + gid + " 1")}) {
-    if (const int error = writeControl(file, map)) return fail(systemError(error, "cannot keep its user", file));
+    if (const int error = writeControl(file, map))
+      return fail(systemError(error, "cannot keep its user", file));
   }
   return {};
 }
@@ -54,7 +55,8 @@ Result<void> enterOwnNetwork(bool& entered) {
 }
 
 Result<std::string> mountOwnSysfs(const std::string& at) {
-  if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
+  if (::unshare(CLONE_NEWNS) != 0 ||
+      ::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) {
     return fail(systemError(errno, "cannot make a mount namespace", ""));
   }
   BOLE_TRY(makeDirectory(at, 0755));

@@ -25,8 +25,12 @@ void Fd::close() {
   number_ = -1;
 }
 
-Timestamp wallNow() { return Timestamp{micros(CLOCK_REALTIME)}; }
-Duration boottimeNow() { return Duration(micros(CLOCK_BOOTTIME)); }
+Timestamp wallNow() {
+  return Timestamp{micros(CLOCK_REALTIME)};
+}
+Duration boottimeNow() {
+  return Duration(micros(CLOCK_BOOTTIME));
+}
 
 Result<Fd> openFile(const std::string& path, int flags, mode_t mode, std::string_view doing) {
   const int number = ::open(path.c_str(), flags | O_CLOEXEC, mode);
@@ -65,8 +69,7 @@ Result<void> writeAll(int file, std::string_view content, const std::string& pat
 Result<void> replaceFile(const std::string& path, std::string_view content, Flush flush) {
   const std::string temporary = path + ".new";
   const auto replace = [&]() -> Result<void> {
-    BOLE_ASSIGN(const Fd file,
-                openFile(temporary, O_WRONLY | O_CREAT, 0600, "cannot create"));
+    BOLE_ASSIGN(const Fd file, openFile(temporary, O_WRONLY | O_CREAT, 0600, "cannot create"));
     // Written over and then cut: so the blocks that keepRoomFor() took are used.
     BOLE_TRY(writeAll(file.get(), content, temporary));
     if (::ftruncate(file.get(), static_cast<off_t>(content.size())) != 0) {
@@ -89,8 +92,7 @@ Result<void> replaceFile(const std::string& path, std::string_view content, Flus
 void keepRoomFor(const std::string& path, std::size_t bytes) {
   const auto file = openFile(path + ".new", O_WRONLY | O_CREAT, 0600, "cannot create");
   if (!file) return;
-  static_cast<void>(
-      ::fallocate(file->get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)));
+  static_cast<void>(::fallocate(file->get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)));
 }
 
 Result<void> syncDirectory(const std::string& path) {

@@ -1,5 +1,5 @@
-// Thin forms of what the kernel gives: descriptors, small files, the two clocks. The only place of this room that reads a
-// clock.
+// Thin forms of what the kernel gives: descriptors, small files, the two clocks. The only place of
+// this room that reads a clock.
 #pragma once
 
 #include <sys/types.h>
@@ -44,14 +44,16 @@ class Fd {
 [[nodiscard]] Result<void> writeAll(int file, std::string_view content, const std::string& path);
 
 enum class Flush { kYes, kNo };
-// Complete or absent: a temporary name, fsync, rename, fsync of the directory. With kNo only complete or absent for readers.
+// Complete or absent: a temporary name, fsync, rename, fsync of the directory. With kNo only
+// complete or absent for readers.
 [[nodiscard]] Result<void> replaceFile(const std::string& path, std::string_view content,
                                        Flush flush);
-// Takes the disk's room for a later replaceFile() of the same path, so that a full disk cannot refuse it. Where the file
-// system cannot, it is not had.
+// Takes the disk's room for a later replaceFile() of the same path, so that a full disk cannot
+// refuse it. Where the file system cannot, it is not had.
 void keepRoomFor(const std::string& path, std::size_t bytes);
 [[nodiscard]] Result<void> syncDirectory(const std::string& path);
-// One write(2) to a file that exists, as control files below /proc and /sys want it. Returns errno, 0 for success.
+// One write(2) to a file that exists, as control files below /proc and /sys want it. Returns errno,
+// 0 for success.
 [[nodiscard]] int writeControl(const std::string& path, std::string_view text);
 // mkdir(2); a directory that is there already is no error.
 [[nodiscard]] Result<void> makeDirectory(const std::string& path, mode_t mode);

@@ -1,4 +1,5 @@
-// What /proc tells of other processes. Every answer is of a moment: a process may end while it is read.
+// What /proc tells of other processes. Every answer is of a moment: a process may end while it is
+// read.
 #pragma once
 
 #include <sys/types.h>
@@ -26,10 +27,12 @@ struct ProcessFacts {
 // All below `root`, children before their children, zombies left out.
 [[nodiscard]] std::vector<ProcessFacts> descendantsOf(pid_t root);
 
-// The processes whose environment at exec holds BOLE_ATTEMPT_TAG=tag. Zombies and this process are left out.
+// The processes whose environment at exec holds BOLE_ATTEMPT_TAG=tag. Zombies and this process are
+// left out.
 [[nodiscard]] std::vector<ProcessFacts> processesTagged(const std::string& tag);
 inline constexpr char kTagVariable[] = "BOLE_ATTEMPT_TAG";
-// Of the attempt in this directory: the same for whoever asks, different for all others on the machine.
+// Of the attempt in this directory: the same for whoever asks, different for all others on the
+// machine.
 [[nodiscard]] std::string attemptTag(const std::string& dir, const Launch& launch);
 
 }  // namespace bole::supervise

@@ -9,7 +9,9 @@ constexpr std::string_view kCheckpointLine = "BOLE checkpoint ";
 constexpr std::size_t kMaxPairs = 64;
 constexpr std::size_t kMaxCheckpoints = 64;
 
-bool isSpace(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+bool isSpace(char c) {
+  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
 
 bool startsWith(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
@@ -50,8 +52,10 @@ bool ProgressBook::takeLine(std::uint32_t rank, std::string_view line, Timestamp
   report.rank = rank;
   report.at = now;
   for (auto& [key, value] : *values) {
-    if (key == "path") report.path = value;
-    else report.values.emplace_back(std::move(key), std::move(value));
+    if (key == "path")
+      report.path = value;
+    else
+      report.values.emplace_back(std::move(key), std::move(value));
   }
   if (report.path.empty()) return false;
   if (checkpoints_.size() == kMaxCheckpoints) checkpoints_.erase(checkpoints_.begin());

@@ -1,5 +1,6 @@
-// What the ranks report of themselves (docs/progress.md), newest first in mind: lines of standard output and the file
-// BOLE_PROGRESS_FILE. Anything that is not written as documented is no report and no error.
+// What the ranks report of themselves (docs/progress.md), newest first in mind: lines of standard
+// output and the file BOLE_PROGRESS_FILE. Anything that is not written as documented is no report
+// and no error.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ class ProgressBook {
   std::vector<CheckpointReport> checkpoints_;
 };
 
-// "key=value key=value": empty if it is not that (no pair at all, a word without '=', more than 64 pairs).
+// "key=value key=value": empty if it is not that (no pair at all, a word without '=', more than 64
+// pairs).
 [[nodiscard]] std::optional<ProgressValues> parseProgressValues(std::string_view text);
 
 }  // namespace bole::supervise

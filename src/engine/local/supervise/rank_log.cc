@@ -38,7 +38,9 @@ bool RankLog::openFresh() {
   return file_.isOpen();
 }
 
-bool RankLog::hasPartial() const { return !stdout_.pending.empty() || !stderr_.pending.empty(); }
+bool RankLog::hasPartial() const {
+  return !stdout_.pending.empty() || !stderr_.pending.empty();
+}
 
 void RankLog::feed(LogStream stream, std::string_view bytes, Timestamp now) {
   auto& target = stream == LogStream::kErr ? stderr_ : stdout_;
@@ -102,8 +104,8 @@ void RankLog::finish(Timestamp now) {
 
 void RankLog::record(char letter, std::string_view text, Timestamp now) {
   char prefix[40];
-  const int length = std::snprintf(prefix, sizeof prefix, "%lld %c ",
-                                   static_cast<long long>(now.micros), letter);
+  const int length =
+      std::snprintf(prefix, sizeof prefix, "%lld %c ", static_cast<long long>(now.micros), letter);
   const auto size = static_cast<std::size_t>(length) + text.size() + 1;
   // Rotation is between records: what is buffered belongs to the old file.
   if (size_ + out_.size() + size > limit_ && size_ + out_.size() > 0) {
@@ -128,8 +130,10 @@ void RankLog::writeOut(Timestamp now) {
   int error = file_.isOpen() ? 0 : errno;
   while (error == 0 && done < batch.size()) {
     const auto written = ::write(file_.get(), batch.data() + done, batch.size() - done);
-    if (written >= 0) done += static_cast<std::size_t>(written);
-    else if (errno != EINTR) error = errno;
+    if (written >= 0)
+      done += static_cast<std::size_t>(written);
+    else if (errno != EINTR)
+      error = errno;
   }
   if (error == 0) {
     size_ += batch.size();

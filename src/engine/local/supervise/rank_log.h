@@ -1,8 +1,9 @@
 // The log of one rank: what came through its two pipes, line by line, with the time of arrival.
 //
-// Format and rotation are told in docs/design/process-protocol.md. Nothing is dropped but what the disk refuses, and then
-// a line of the log says how much that was. Bytes are kept as they came. Text without a newline is written when the rank
-// falls silent (flushPartial) or when there is too much of it, and marked as going on.
+// Format and rotation are told in docs/design/process-protocol.md. Nothing is dropped but what the
+// disk refuses, and then a line of the log says how much that was. Bytes are kept as they came.
+// Text without a newline is written when the rank falls silent (flushPartial) or when there is too
+// much of it, and marked as going on.
 #pragma once
 
 #include <cstdint>
@@ -56,10 +57,10 @@ class RankLog {
   std::uint32_t files_;
   OnLine onLine_;
   Fd file_;
-  std::size_t size_ = 0;       // of the file
-  std::string out_;            // whole records, not yet written
+  std::size_t size_ = 0;  // of the file
+  std::string out_;       // whole records, not yet written
   std::uint64_t outLines_ = 0;
-  std::uint64_t lost_ = 0;     // records that the disk refused since the last that it took
+  std::uint64_t lost_ = 0;  // records that the disk refused since the last that it took
   std::string whyLost_;
   Stream stdout_{'o', {}, {}};
   Stream stderr_{'e', {}, {}};

@@ -32,8 +32,10 @@ Result<Pipe> makePipe() {
 
 Result<Fd> statusFile(const std::string& dir, std::uint32_t rank) {
   const auto path = dir + "/ranks/" + std::to_string(rank) + "/status";
-  BOLE_ASSIGN(auto file, openFile(path, O_RDWR | O_CREAT | O_EXCL, 0600, "cannot make the status file"));
-  ::fallocate(file.get(), FALLOC_FL_KEEP_SIZE, 0, 4096);  // not every file system can; then it is not had
+  BOLE_ASSIGN(auto file,
+              openFile(path, O_RDWR | O_CREAT | O_EXCL, 0600, "cannot make the status file"));
+  ::fallocate(file.get(), FALLOC_FL_KEEP_SIZE, 0,
+              4096);  // not every file system can; then it is not had
   return file;
 }
 
@@ -45,7 +47,8 @@ Result<Fd> statusFile(const std::string& dir, std::uint32_t rank) {
   const int told = ::fcntl(complain, F_DUPFD_CLOEXEC, 100);
   for (std::size_t i = 0; i < moved.size(); ++i) ::dup2(moved[i], static_cast<int>(i));
   for (const int number : moved) ::close(number);
-  ::syscall(SYS_close_range, static_cast<unsigned>(moved.size()), static_cast<unsigned>(told - 1), 0);
+  ::syscall(SYS_close_range, static_cast<unsigned>(moved.size()), static_cast<unsigned>(told - 1),
+            0);
   ::syscall(SYS_close_range, static_cast<unsigned>(told + 1), ~0u, 0);
   ::setsid();
   for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
@@ -59,14 +62,18 @@ Result<Fd> statusFile(const std::string& dir, std::uint32_t rank) {
   ::_exit(127);
 }
 
-// Words are told apart by zero bytes, here and by bubblewrap: one with such a byte in it would be several.
-bool isOneWord(const std::string& word) { return word.find('\0') == std::string::npos; }
+// Words are told apart by zero bytes, here and by bubblewrap: one with such a byte in it would be
+// several.
+bool isOneWord(const std::string& word) {
+  return word.find('\0') == std::string::npos;
+}
 
 }  // namespace
 
 Result<void> spawnRank(const std::string& dir, SpawnPlan plan, RankProcess& rank) {
   if (!std::all_of(plan.config.begin(), plan.config.end(), isOneWord)) {
-    return fail(ErrorCode::kInvalid, "a zero byte stands in the command, its environment or its directory");
+    return fail(ErrorCode::kInvalid,
+                "a zero byte stands in the command, its environment or its directory");
   }
   BOLE_ASSIGN(auto null, openFile("/dev/null", O_RDONLY, 0, "cannot open"));
   BOLE_ASSIGN(auto out, makePipe());
@@ -89,8 +96,8 @@ Result<void> spawnRank(const std::string& dir, SpawnPlan plan, RankProcess& rank
   std::vector<char*> argv;
   for (auto& word : plan.argv) argv.push_back(word.data());
   argv.push_back(nullptr);
-  std::vector<int> wanted = {null.get(), out.write.get(), err.write.get(),
-                             config.get(), theirs.get(), status.get()};
+  std::vector<int> wanted = {null.get(),   out.write.get(), err.write.get(),
+                             config.get(), theirs.get(),    status.get()};
   for (const auto& file : plan.extra) wanted.push_back(file.get());
   std::vector<Fd> doors;
   for (const auto& path : plan.entrances) {

@@ -28,7 +28,7 @@ struct RankProcess {
   std::unique_ptr<RankLog> log;
   pid_t child = -1;  // what was forked: bwrap, or bole-init itself
   bool reaped = true;
-  Fd socket;         // to init
+  Fd socket;  // to init
   Fd out;
   Fd err;
   std::optional<ProcessId> init;  // as the host sees it
@@ -37,11 +37,13 @@ struct RankProcess {
   bool ended = false;             // it is decided how the rank ended; `end` tells
   RankEnd end;
 
-  [[nodiscard]] bool isGone() const { return reaped && !socket.isOpen() && !out.isOpen() && !err.isOpen(); }
+  [[nodiscard]] bool isGone() const {
+    return reaped && !socket.isOpen() && !out.isOpen() && !err.isOpen();
+  }
 };
 
-// Forks the rank's process and fills in `rank`. The status file is made with its block on the disk, so that an exit can
-// be recorded when the disk is full.
+// Forks the rank's process and fills in `rank`. The status file is made with its block on the disk,
+// so that an exit can be recorded when the disk is full.
 [[nodiscard]] Result<void> spawnRank(const std::string& dir, SpawnPlan plan, RankProcess& rank);
 
 // A packet of init's; `sender` as the kernel vouches for. Empty text: the life line ended.
@@ -49,7 +51,8 @@ struct InitMessage {
   std::string text;
   pid_t sender = 0;
 };
-[[nodiscard]] std::optional<InitMessage> receiveFrom(const Fd& socket);  // nothing: nothing there now
+[[nodiscard]] std::optional<InitMessage> receiveFrom(
+    const Fd& socket);  // nothing: nothing there now
 void sendTo(const Fd& socket, const std::string& text);
 void signalInit(const Fd& socket, int number);
 

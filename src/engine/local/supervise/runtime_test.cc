@@ -1,4 +1,5 @@
-// The plain and the process runtime from an attempt's start to its end: exits, stops, limits, rules, deaths.
+// The plain and the process runtime from an attempt's start to its end: exits, stops, limits,
+// rules, deaths.
 #include <fcntl.h>
 
 #include "engine/local/supervise/testing/attempt_world.h"
@@ -6,18 +7,25 @@
 namespace bole::supervise {
 namespace {
 
-constexpr int kExit(int code) { return code << 8; }
+constexpr int kExit(int code) {
+  return code << 8;
+}
 
-// Only SIGKILL ends it, and what it has beside itself: a session of its own, and one whose parent is gone.
+// Only SIGKILL ends it, and what it has beside itself: a session of its own, and one whose parent
+// is gone.
 constexpr auto kStubborn =
-    "trap '' TERM INT HUP; (setsid sh -c 'trap \"\" TERM; echo ready; while :; do sleep 1000; done' &);"
-    "sh -c 'trap \"\" TERM; (while :; do sleep 1000; done) & echo ready'; while :; do sleep 1000; done";
+    "trap '' TERM INT HUP; (setsid sh -c 'trap \"\" TERM; echo ready; while :; do sleep 1000; "
+    "done' &);"
+    "sh -c 'trap \"\" TERM; (while :; do sleep 1000; done) & echo ready'; while :; do sleep 1000; "
+    "done";
 
-class BothRuntimes : public testing::AttemptWorld, public ::testing::WithParamInterface<RuntimeKind> {
+class BothRuntimes : public testing::AttemptWorld,
+                     public ::testing::WithParamInterface<RuntimeKind> {
  protected:
   BothRuntimes() : AttemptWorld(GetParam()) {}
   void SetUp() override {
-    if (GetParam() == RuntimeKind::kProcess && !testing::hasBubblewrap()) GTEST_SKIP() << "no bubblewrap";
+    if (GetParam() == RuntimeKind::kProcess && !testing::hasBubblewrap())
+      GTEST_SKIP() << "no bubblewrap";
   }
   // The host's number of the init of that rank.
   [[nodiscard]] pid_t initOf(std::uint32_t rank) { return waitForStart().ranks.at(rank).init.pid; }
@@ -26,10 +34,12 @@ class BothRuntimes : public testing::AttemptWorld, public ::testing::WithParamIn
 std::string runtimeName(const ::testing::TestParamInfo<RuntimeKind>& info) {
   return info.param == RuntimeKind::kPlain ? "Plain" : "Process";
 }
-INSTANTIATE_TEST_SUITE_P(Runtimes, BothRuntimes, ::testing::Values(RuntimeKind::kPlain, RuntimeKind::kProcess),
+INSTANTIATE_TEST_SUITE_P(Runtimes, BothRuntimes,
+                         ::testing::Values(RuntimeKind::kPlain, RuntimeKind::kProcess),
                          runtimeName);
 
-// ---- exits --------------------------------------------------------------------------------------------------------
+// ---- exits
+// --------------------------------------------------------------------------------------------------------
 
 TEST_P(BothRuntimes, ASingleRank) {
   addShell("echo hello; echo there >&2");
@@ -70,7 +80,8 @@ TEST_P(BothRuntimes, ACommandThatCannotBeStarted) {
   EXPECT_EQ(done.ranks.at(1).execErrno, ENOENT);
   EXPECT_EQ(done.ranks.at(1).execStep, "exec");
   EXPECT_FALSE(done.ranks.at(1).waitStatus);
-  EXPECT_NE(done.note.find("rank 1: cannot start no-such-program: No such file"), std::string::npos) << done.note;
+  EXPECT_NE(done.note.find("rank 1: cannot start no-such-program: No such file"), std::string::npos)
+      << done.note;
 }
 
 TEST_P(BothRuntimes, AFileThatIsNoProgramAndADirectoryThatIsNotThere) {
@@ -98,7 +109,9 @@ TEST_P(BothRuntimes, TheWholeTreeEndsWithTheCommand) {
 }
 
 TEST_P(BothRuntimes, WhatWasLeftInThePipesIsKept) {
-  addShell("(sleep 0.05; echo late) & i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done; printf end");
+  addShell(
+      "(sleep 0.05; echo late) & i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done; "
+      "printf end");
   run();
   std::string expected;
   for (int i = 0; i < 2000; ++i) expected += "line " + std::to_string(i) + "\n";
@@ -106,7 +119,8 @@ TEST_P(BothRuntimes, WhatWasLeftInThePipesIsKept) {
   EXPECT_NE(output().find("end"), std::string::npos);
 }
 
-// ---- stops --------------------------------------------------------------------------------------------------------
+// ---- stops
+// --------------------------------------------------------------------------------------------------------
 
 TEST_P(BothRuntimes, AskedToStopItMaySayGoodbye) {
   addShell("trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.01; done");
@@ -121,7 +135,9 @@ TEST_P(BothRuntimes, AskedToStopItMaySayGoodbye) {
 }
 
 TEST_P(BothRuntimes, AskedOnceItHearsItOnce) {
-  addShell("n=0; trap 'n=$((n+1)); echo asked $n' TERM; echo ready; while [ ! -e go ]; do sleep 0.01; done");
+  addShell(
+      "n=0; trap 'n=$((n+1)); echo asked $n' TERM; echo ready; while [ ! -e go ]; do sleep 0.01; "
+      "done");
   spawn();
   waitForLine("ready");
   stop(seconds(20));
@@ -136,7 +152,8 @@ TEST_P(BothRuntimes, WhatDoesNotListenIsKilledWithItsWholeTree) {
   addShell(kStubborn);
   spawn();
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
-    EXPECT_TRUE(testing::eventually([&] { return output(rank) == "ready\nready\n"; })) << describe();
+    EXPECT_TRUE(testing::eventually([&] { return output(rank) == "ready\nready\n"; }))
+        << describe();
   }
   stop(milliseconds(50));
   const auto done = end();
@@ -151,7 +168,8 @@ TEST_P(BothRuntimes, TheGraceIsWaitedForAndALaterStopShortensIt) {
   stop(seconds(1000));
   // Still there, though asked: the stop has been taken when the record of a second one is too.
   stop(seconds(2000), "preempted");
-  EXPECT_FALSE(testing::eventually([&] { return pathExists(dir + "/end.json"); }, std::chrono::milliseconds(300)));
+  EXPECT_FALSE(testing::eventually([&] { return pathExists(dir + "/end.json"); },
+                                   std::chrono::milliseconds(300)));
   stop(milliseconds(10));
   const auto done = end();
   EXPECT_EQ(done.stopReason, "cancelled");
@@ -167,7 +185,8 @@ TEST_P(BothRuntimes, StoppedBeforeItBeganNothingRuns) {
   EXPECT_FALSE(pathExists(work() + "/ran"));
 }
 
-// At whatever moment it comes, the stop ends it, and either nothing ran or the command got the signal.
+// At whatever moment it comes, the stop ends it, and either nothing ran or the command got the
+// signal.
 TEST_P(BothRuntimes, StoppedAtAnyMomentOfItsStart) {
   for (int micros = 0; micros < 24'000; micros += 2'000) {
     std::error_code ignored;
@@ -181,7 +200,8 @@ TEST_P(BothRuntimes, StoppedAtAnyMomentOfItsStart) {
     stop(seconds(20));
     const auto done = end();
     EXPECT_EQ(done.cause, EndCause::kStopped) << describe();
-    for (const auto& rank : done.ranks) EXPECT_TRUE(!rank.waitStatus || rank.waitStatus == SIGTERM) << *rank.waitStatus;
+    for (const auto& rank : done.ranks)
+      EXPECT_TRUE(!rank.waitStatus || rank.waitStatus == SIGTERM) << *rank.waitStatus;
   }
 }
 
@@ -208,7 +228,8 @@ TEST_P(BothRuntimes, TheDeadlineIsTheSupervisors) {
   EXPECT_GE((done.at - done.startedAt).value, 200'000);
 }
 
-// ---- gangs --------------------------------------------------------------------------------------------------------
+// ---- gangs
+// --------------------------------------------------------------------------------------------------------
 
 TEST_P(BothRuntimes, TheFirstRankThatFailsEndsTheGang) {
   launch.grace = milliseconds(100);
@@ -234,7 +255,8 @@ TEST_P(BothRuntimes, WhereNothingStopsOnFailureTheOthersGoOn) {
   addShell("while [ ! -e go ]; do sleep 0.01; done; exit 0");
   addShell("exit 5");
   spawn();
-  EXPECT_TRUE(testing::eventually([&] { return readRankStatus(dir, 1).value_or(std::nullopt).has_value(); }));
+  EXPECT_TRUE(testing::eventually(
+      [&] { return readRankStatus(dir, 1).value_or(std::nullopt).has_value(); }));
   testing::writeText(work() + "/go", "");
   const auto done = end();
   EXPECT_EQ(done.cause, EndCause::kRankFailed);
@@ -258,7 +280,8 @@ TEST_P(BothRuntimes, ARuleOfAnExitCode) {
   addShell("exit 41");
   addShell("while [ ! -e go ]; do sleep 0.01; done; exit 42");
   spawn();
-  EXPECT_TRUE(testing::eventually([&] { return readRankStatus(dir, 1).value_or(std::nullopt).has_value(); }));
+  EXPECT_TRUE(testing::eventually(
+      [&] { return readRankStatus(dir, 1).value_or(std::nullopt).has_value(); }));
   testing::writeText(work() + "/go", "");
   const auto done = end();
   EXPECT_EQ(done.cause, EndCause::kAborted);
@@ -271,13 +294,15 @@ TEST_P(BothRuntimes, ATaskIsCompleteWhenAllItsRanksAre) {
   addShell("exit 0", "done");
   addShell("while [ ! -e go ]; do sleep 0.01; done; exit 0", "done");
   spawn();
-  EXPECT_TRUE(testing::eventually([&] { return readRankStatus(dir, 1).value_or(std::nullopt).has_value(); }));
+  EXPECT_TRUE(testing::eventually(
+      [&] { return readRankStatus(dir, 1).value_or(std::nullopt).has_value(); }));
   EXPECT_FALSE(pathExists(dir + "/end.json"));
   testing::writeText(work() + "/go", "");
   EXPECT_EQ(end().cause, EndCause::kCompleted);
 }
 
-// ---- claims and deaths --------------------------------------------------------------------------------------------
+// ---- claims and deaths
+// --------------------------------------------------------------------------------------------
 
 TEST_P(BothRuntimes, OfManySupervisorsOneRunsIt) {
   addShell("echo ran >> " + work() + "/runs; exec sleep 1000");
@@ -309,7 +334,8 @@ TEST_P(BothRuntimes, AKilledSupervisorTakesItsRanksAlong) {
   spawn();
   waitForStart();
   EXPECT_TRUE(testing::eventually([&] { return output(1) == "ready\nready\n"; })) << describe();
-  EXPECT_TRUE(testing::eventually([&] { return readRankStatus(dir, 0).value_or(std::nullopt).has_value(); }));
+  EXPECT_TRUE(testing::eventually(
+      [&] { return readRankStatus(dir, 0).value_or(std::nullopt).has_value(); }));
   ::kill(supervisor, SIGKILL);
   reap();
   // By themselves: nobody clears up here.
@@ -346,7 +372,8 @@ TEST_P(BothRuntimes, WhoeverHoldsItsOutputDoesNotHoldTheAttempt) {
   waitForLine("ready");
   const auto below = descendantsOf(init);
   ASSERT_FALSE(below.empty());
-  const Fd held(::open(("/proc/" + std::to_string(below.front().pid) + "/fd/1").c_str(), O_WRONLY | O_CLOEXEC));
+  const Fd held(::open(("/proc/" + std::to_string(below.front().pid) + "/fd/1").c_str(),
+                       O_WRONLY | O_CLOEXEC));
   ASSERT_TRUE(held.isOpen());
   stop(seconds(20));
   EXPECT_EQ(end().cause, EndCause::kStopped);
@@ -367,12 +394,16 @@ TEST_P(BothRuntimes, ADamagedLaunchFileIsSaidToBe) {
   EXPECT_NE(done.note.find("'ranks[0].rank'"), std::string::npos) << done.note;
 }
 
-// ---- progress -----------------------------------------------------------------------------------------------------
+// ---- progress
+// -----------------------------------------------------------------------------------------------------
 
 TEST_P(BothRuntimes, ProgressOfLinesAndOfAFile) {
-  addShell("echo BOLE progress epoch=1 epochs=4 loss=0.5; echo BOLE checkpoint path=ckpt/e1 epoch=1;"
-           "echo BOLE progress this is none; echo 'BOLE progress epoch=2 epochs=4 loss=0.25'");
-  addShell("echo 'epoch=3 epochs=4' > $BOLE_PROGRESS_FILE.new; mv $BOLE_PROGRESS_FILE.new $BOLE_PROGRESS_FILE");
+  addShell(
+      "echo BOLE progress epoch=1 epochs=4 loss=0.5; echo BOLE checkpoint path=ckpt/e1 epoch=1;"
+      "echo BOLE progress this is none; echo 'BOLE progress epoch=2 epochs=4 loss=0.25'");
+  addShell(
+      "echo 'epoch=3 epochs=4' > $BOLE_PROGRESS_FILE.new; mv $BOLE_PROGRESS_FILE.new "
+      "$BOLE_PROGRESS_FILE");
   run();
   const auto read = readProgress(dir);
   ASSERT_TRUE(read && *read);
@@ -387,21 +418,25 @@ TEST_P(BothRuntimes, ProgressOfLinesAndOfAFile) {
 }
 
 TEST_P(BothRuntimes, ProgressIsSeenWhileItRuns) {
-  addShell("echo BOLE progress epoch=1 epochs=4; echo 'step=5' > $BOLE_PROGRESS_FILE; exec sleep 1000");
+  addShell(
+      "echo BOLE progress epoch=1 epochs=4; echo 'step=5' > $BOLE_PROGRESS_FILE; exec sleep 1000");
   spawn();
   EXPECT_TRUE(testing::eventually([&] {
     const auto read = readProgress(dir);
-    return read && *read && !(*read)->ranks.empty() && (*read)->ranks[0].values.front().first == "step";
+    return read && *read && !(*read)->ranks.empty() &&
+           (*read)->ranks[0].values.front().first == "step";
   })) << testing::readText(dir + "/progress.json");
   stop(seconds(20));
   end();
 }
 
-// The file is the job's own, and may be anything: a link, a pipe that nobody writes into, a device, without an end.
+// The file is the job's own, and may be anything: a link, a pipe that nobody writes into, a device,
+// without an end.
 TEST_P(BothRuntimes, AProgressFileThatIsATrap) {
   testing::writeText(home() + "/secret", "secret=1\n");
-  for (const std::string& trap : {"ln -s " + home() + "/secret $f", std::string("mkfifo $f"), std::string("mkdir $f"),
-                                 std::string("ln -s /dev/zero $f"), std::string("yes a=1 | head -c 9000000 > $f")}) {
+  for (const std::string& trap :
+       {"ln -s " + home() + "/secret $f", std::string("mkfifo $f"), std::string("mkdir $f"),
+        std::string("ln -s /dev/zero $f"), std::string("yes a=1 | head -c 9000000 > $f")}) {
     SCOPED_TRACE(trap);
     std::error_code ignored;
     std::filesystem::remove_all(dir, ignored);
@@ -413,28 +448,34 @@ TEST_P(BothRuntimes, AProgressFileThatIsATrap) {
   }
 }
 
-// ---- limits and surroundings --------------------------------------------------------------------------------------
+// ---- limits and surroundings
+// --------------------------------------------------------------------------------------
 
 TEST_P(BothRuntimes, WhatACommandStartsWith) {
-  addShell("ls -l /proc/self/fd | wc -l; umask; ps -o sid= -p $$ | tr -d ' '; cat /proc/self/oom_score_adj");
+  addShell(
+      "ls -l /proc/self/fd | wc -l; umask; ps -o sid= -p $$ | tr -d ' '; cat "
+      "/proc/self/oom_score_adj");
   launch.ranks[0].argv[2] =
       "for f in /proc/self/fd/*; do case ${f##*/} in 0|1|2) ;; *) readlink $f;; esac; done; umask;"
-      "cat /proc/self/oom_score_adj; grep SigIgn /proc/self/status; grep SigBlk /proc/self/status; read x || echo no input";
+      "cat /proc/self/oom_score_adj; grep SigIgn /proc/self/status; grep SigBlk /proc/self/status; "
+      "read x || echo no input";
   EXPECT_EQ(run().cause, EndCause::kCompleted);
   std::istringstream lines(output());
   std::vector<std::string> seen;
   for (std::string line; std::getline(lines, line);) seen.push_back(line);
-  const std::vector<std::string> expected = {"0022", "500", "SigIgn:\t0000000000000000", "SigBlk:\t0000000000000000",
-                                             "no input"};
+  const std::vector<std::string> expected = {"0022", "500", "SigIgn:\t0000000000000000",
+                                             "SigBlk:\t0000000000000000", "no input"};
   EXPECT_EQ(seen, expected);
 }
 
 TEST_P(BothRuntimes, TheEnvironmentIsWhatWasGiven) {
   ::setenv("BOLE_TEST_LEAK", "of the server", 1);
-  addShell("env | sort | cut -d= -f1 | tr '\\n' ' '").env = {"PATH=/usr/bin:/bin", "RANK=0", "EMPTY="};
+  addShell("env | sort | cut -d= -f1 | tr '\\n' ' '").env = {"PATH=/usr/bin:/bin", "RANK=0",
+                                                             "EMPTY="};
   run();
   ::unsetenv("BOLE_TEST_LEAK");
-  EXPECT_EQ(output(), "BOLE_ATTEMPT_TAG BOLE_PROGRESS_FILE EMPTY HOME LOGNAME PATH PWD RANK USER \n");
+  EXPECT_EQ(output(),
+            "BOLE_ATTEMPT_TAG BOLE_PROGRESS_FILE EMPTY HOME LOGNAME PATH PWD RANK USER \n");
 }
 
 TEST_P(BothRuntimes, MoreMemoryThanItsLimitIsNamed) {
@@ -444,7 +485,8 @@ TEST_P(BothRuntimes, MoreMemoryThanItsLimitIsNamed) {
   EXPECT_EQ(done.cause, EndCause::kRankFailed) << describe();
   EXPECT_EQ(done.ranks.at(0).waitStatus, SIGKILL);
   EXPECT_TRUE(done.ranks.at(0).oomKilled);
-  EXPECT_NE(done.note.find("rank 0 needed more memory than its limit of 48 MiB"), std::string::npos) << done.note;
+  EXPECT_NE(done.note.find("rank 0 needed more memory than its limit of 48 MiB"), std::string::npos)
+      << done.note;
 }
 
 TEST_P(BothRuntimes, WhatIsNotEnforcedIsSaid) {
@@ -452,9 +494,12 @@ TEST_P(BothRuntimes, WhatIsNotEnforcedIsSaid) {
   addShell("exec sleep 1000").memory = kMiB * 64;
   spawn();
   const auto started = waitForStart();
-  if (GetParam() == RuntimeKind::kPlain) EXPECT_EQ(started.containment, Containment::kSubreaper);
-  else EXPECT_EQ(started.containment, Containment::kPidns);
-  EXPECT_NE(started.note.find("the memory limit is not enforced"), std::string::npos) << started.note;
+  if (GetParam() == RuntimeKind::kPlain)
+    EXPECT_EQ(started.containment, Containment::kSubreaper);
+  else
+    EXPECT_EQ(started.containment, Containment::kPidns);
+  EXPECT_NE(started.note.find("the memory limit is not enforced"), std::string::npos)
+      << started.note;
   stop(seconds(20));
   end();
 }

@@ -18,9 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of the machine's own tree, read-only. /etc holds secrets too, but none that a stranger's uid may read.
-constexpr const char* kSystem[] = {"/usr", "/etc", "/opt", "/bin", "/sbin", "/lib",
-                                   "/lib32", "/lib64", "/libx32", "/nix"};
+// Of the machine's own tree, read-only. /etc holds secrets too, but none that a stranger's uid may
+// read.
+constexpr const char* kSystem[] = {"/usr", "/etc",   "/opt",   "/bin",    "/sbin",
+                                   "/lib", "/lib32", "/lib64", "/libx32", "/nix"};
 constexpr char kSysfs[] = "/sys";
 // Made by bubblewrap or by Bole for every rank.
 constexpr const char* kOwn[] = {"/proc", kSysfs, "/dev", kReportsInside, kInitInside, "/var/run"};
@@ -38,7 +39,8 @@ bool isBelow(const std::string& path, const std::string& top) {
                          path[top.size()] == '/');
 }
 
-// Where the kernel shows processes: the environment and the memory of other jobs of the same user among them.
+// Where the kernel shows processes: the environment and the memory of other jobs of the same user
+// among them.
 std::vector<std::string> processViews() {
   std::vector<std::string> found;
   const auto text = readFile("/proc/self/mountinfo", 16u << 20);
@@ -84,10 +86,11 @@ class Builder {
     devices();
     BOLE_TRY(identity());
     for (const auto& mount : rank_.mounts) BOLE_TRY(bind(mount));
-    // The working directory is Bole's own or one that the engine vouches for. What lies in a mount of Bole's is there.
-    const bool there = std::any_of(rank_.mounts.begin(), rank_.mounts.end(), [&](const Mount& mount) {
-      return mount.fromBole && isBelow(rank_.cwd, mount.target);
-    });
+    // The working directory is Bole's own or one that the engine vouches for. What lies in a mount
+    // of Bole's is there.
+    const bool there = std::any_of(
+        rank_.mounts.begin(), rank_.mounts.end(),
+        [&](const Mount& mount) { return mount.fromBole && isBelow(rank_.cwd, mount.target); });
     if (!there) BOLE_TRY(bind({rank_.cwd, rank_.cwd, false, true}));
     add({"--ro-bind", place_.init, kInitInside});
     add({"--bind", place_.reportsDirectory, kReportsInside});
@@ -102,8 +105,8 @@ class Builder {
   }
 
   void namespaces() {
-    add({"--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--die-with-parent",
-         "--as-pid-1"});
+    add({"--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
+         "--die-with-parent", "--as-pid-1"});
     if (!place_.root) add({"--unshare-user"});
   }
 
@@ -123,12 +126,13 @@ class Builder {
     add({"--proc", "/proc"});
   }
 
-  // Of memory: all ranks of the attempt together leave a part of the machine's to others, whatever they fill. Where the
-  // rank has a limit, and it is enforced, what lies in these counts.
+  // Of memory: all ranks of the attempt together leave a part of the machine's to others, whatever
+  // they fill. Where the rank has a limit, and it is enforced, what lies in these counts.
   [[nodiscard]] std::string partOfMemory(std::int64_t part) const {
     const auto ranks = static_cast<std::int64_t>(std::max<std::size_t>(launch_.ranks.size(), 1));
     const auto share = place_.machineMemory.value / ranks;
-    const auto all = rank_.memory.value > 0 ? std::min(rank_.memory.value, place_.machineMemory.value) : share;
+    const auto all =
+        rank_.memory.value > 0 ? std::min(rank_.memory.value, place_.machineMemory.value) : share;
     return std::to_string(std::max(all / part, kMiB.value * 16));
   }
 
@@ -153,7 +157,8 @@ class Builder {
   Result<void> identity() {
     const auto uid = std::to_string(place_.root ? rank_.uid : ::getuid());
     const auto gid = std::to_string(place_.root ? rank_.gid : ::getgid());
-    BOLE_TRY(name("/etc/passwd", "job:x:" + uid + ":" + gid + ":Bole job:" + kHomeInside + ":/bin/sh\n"));
+    BOLE_TRY(name("/etc/passwd",
+                  "job:x:" + uid + ":" + gid + ":Bole job:" + kHomeInside + ":/bin/sh\n"));
     return name("/etc/group", "job:x:" + gid + ":\n");
   }
 
@@ -167,22 +172,25 @@ class Builder {
     return {};
   }
 
-  // Mounts that lie in each other: bubblewrap would make the inner one's place in the outer one, as root, through
-  // whatever links a job has put there.
+  // Mounts that lie in each other: bubblewrap would make the inner one's place in the outer one, as
+  // root, through whatever links a job has put there.
   Result<void> checkTarget(const Mount& mount) {
     const auto refuse = [&](const std::string& what) {
-      return fail(makeError(ErrorCode::kInvalid, "a mount cannot be here: " + what).at(mount.target));
+      return fail(
+          makeError(ErrorCode::kInvalid, "a mount cannot be here: " + what).at(mount.target));
     };
     if (!isNormal(mount.target)) return refuse("the path is not absolute and plain");
     for (const std::string own : kOwn) {
-      if (isBelow(mount.target, own) || isBelow(own, mount.target)) return refuse("the sandbox has its own " + own);
+      if (isBelow(mount.target, own) || isBelow(own, mount.target))
+        return refuse("the sandbox has its own " + own);
     }
     for (const std::string system : kSystem) {
       if (isBelow(system, mount.target)) return refuse("every job has the machine's own " + system);
     }
     for (const auto& other : targets_) {
       if (isBelow(mount.target, other) || isBelow(other, mount.target)) {
-        return refuse("mounts do not lie in each other or in the job's directory, and " + other + " is one");
+        return refuse("mounts do not lie in each other or in the job's directory, and " + other +
+                      " is one");
       }
     }
     targets_.push_back(mount.target);
@@ -197,13 +205,15 @@ class Builder {
     }
     for (const auto& masked : masked_) {
       if (!mount.fromBole && isBelow(source, masked)) {
-        return fail(makeError(ErrorCode::kPermission, "this directory shows the server's files or other people's "
-                                                      "processes and is not mounted into jobs")
+        return fail(makeError(ErrorCode::kPermission,
+                              "this directory shows the server's files or other people's "
+                              "processes and is not mounted into jobs")
                         .at(mount.source));
       }
     }
     auto seen = lookAt(AT_FDCWD, source, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
-    if (!seen) return fail(makeError(ErrorCode::kInvalid, "a mount's source changes").at(mount.source));
+    if (!seen)
+      return fail(makeError(ErrorCode::kInvalid, "a mount's source changes").at(mount.source));
     out_.mounts.push_back({mount.target, seen->device, seen->inode});
     makeParents(mount.target);
     add({mount.readOnly ? "--ro-bind" : "--bind", source, mount.target});
@@ -213,7 +223,8 @@ class Builder {
 
   // bubblewrap makes what is missing above a target for root alone; the rank has to pass through.
   void makeParents(const std::string& target) {
-    for (auto slash = target.find('/', 1); slash != std::string::npos; slash = target.find('/', slash + 1)) {
+    for (auto slash = target.find('/', 1); slash != std::string::npos;
+         slash = target.find('/', slash + 1)) {
       const auto parent = target.substr(0, slash);
       if (!isBelowSystem(parent)) add({"--perms", "0755", "--dir", parent});
     }
@@ -221,8 +232,9 @@ class Builder {
 
   // There the machine's own directories are, but for what is masked.
   [[nodiscard]] bool isBelowSystem(const std::string& path) const {
-    const bool hidden = std::any_of(masked_.begin(), masked_.end(),
-                                    [&](const std::string& masked) { return isBelow(path, masked); });
+    const bool hidden = std::any_of(masked_.begin(), masked_.end(), [&](const std::string& masked) {
+      return isBelow(path, masked);
+    });
     return !hidden && std::any_of(std::begin(kSystem), std::end(kSystem),
                                   [&](const char* system) { return isBelow(path, system); });
   }
@@ -247,12 +259,14 @@ class Builder {
 }  // namespace
 
 Result<void> checkMounted(pid_t process, const std::vector<MountSeen>& mounts) {
-  BOLE_ASSIGN(const auto root, openFile("/proc/" + std::to_string(process) + "/root", O_PATH | O_DIRECTORY, 0,
-                                        "cannot look into the sandbox"));
+  BOLE_ASSIGN(const auto root, openFile("/proc/" + std::to_string(process) + "/root",
+                                        O_PATH | O_DIRECTORY, 0, "cannot look into the sandbox"));
   for (const auto& mount : mounts) {
     const auto found = lookAt(root.get(), mount.target, RESOLVE_IN_ROOT);
     if (found && found->device == mount.device && found->inode == mount.inode) continue;
-    return fail(makeError(ErrorCode::kPermission, "a mount's source was exchanged while it was mounted").at(mount.target));
+    return fail(
+        makeError(ErrorCode::kPermission, "a mount's source was exchanged while it was mounted")
+            .at(mount.target));
   }
   return {};
 }

@@ -1,12 +1,14 @@
 // How a rank is shut in: the arguments of bubblewrap for the process runtime.
 //
-// The rank sees an empty root with the system read-only (/usr and its links, /etc, /opt), a private /tmp, /home, /var and
-// /dev/shm of bounded size, its own /proc, a /dev with nothing but what it was given, its working directory and its
-// mounts. bole-init is the first process of its PID namespace, as root where the supervisor is root, and its command runs
-// as the project's uid with no capability and no new privileges.
+// The rank sees an empty root with the system read-only (/usr and its links, /etc, /opt), a private
+// /tmp, /home, /var and /dev/shm of bounded size, its own /proc, a /dev with nothing but what it
+// was given, its working directory and its mounts. bole-init is the first process of its PID
+// namespace, as root where the supervisor is root, and its command runs as the project's uid with
+// no capability and no new privileges.
 //
-// bubblewrap makes these mounts as root and follows links on its way. So nothing is ever mounted at a path that leads
-// through a directory of a user's: mounts do not lie in each other, and none covers what the sandbox itself needs.
+// bubblewrap makes these mounts as root and follows links on its way. So nothing is ever mounted at
+// a path that leads through a directory of a user's: mounts do not lie in each other, and none
+// covers what the sandbox itself needs.
 #pragma once
 
 #include <sys/types.h>
@@ -39,14 +41,14 @@ struct Sandbox {
 struct SandboxPlace {
   std::string init;              // bole-init on the host
   std::string reportsDirectory;  // on the host: bound at kReportsInside
-  std::string systemFiles;       // a sysfs that shows only the rank's own network; empty: the machine's
-  bool root = false;             // the supervisor is root
+  std::string systemFiles;  // a sysfs that shows only the rank's own network; empty: the machine's
+  bool root = false;        // the supervisor is root
   Bytes machineMemory;
   int firstFile = 3;  // the number that the first of Sandbox::files will have in bwrap
 };
 
-// Errors: kInvalid and kPermission, for people: a mount that is not there, that would uncover what is masked, or that is
-// where none may be.
+// Errors: kInvalid and kPermission, for people: a mount that is not there, that would uncover what
+// is masked, or that is where none may be.
 [[nodiscard]] Result<Sandbox> buildSandbox(const Launch& launch, const RankLaunch& rank,
                                            const SandboxPlace& place);
 

@@ -1,10 +1,10 @@
-// What a job of the process runtime cannot do, whatever it tries. tests/e2e/isolation_test.py tries the same and more
-// against a whole server.
+// What a job of the process runtime cannot do, whatever it tries. tests/e2e/isolation_test.py tries
+// the same and more against a whole server.
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
-#include <sys/resource.h>
 #include <sys/un.h>
 
 #include <array>
@@ -33,7 +33,8 @@ class Sandboxed : public testing::AttemptWorld {
   // Of each of these lines: that it fails.
   void expectRefused(const std::vector<std::string>& lines) {
     std::string all;
-    for (const auto& line : lines) all += "( " + line + " ) >/dev/null 2>&1 && echo 'DONE: " + line + "'; ";
+    for (const auto& line : lines)
+      all += "( " + line + " ) >/dev/null 2>&1 && echo 'DONE: " + line + "'; ";
     EXPECT_EQ(outputOf(all + "true"), "");
   }
   // For the next attempt of a test.
@@ -44,11 +45,13 @@ class Sandboxed : public testing::AttemptWorld {
   }
 };
 
-// ---- who it is ----------------------------------------------------------------------------------------------------
+// ---- who it is
+// ----------------------------------------------------------------------------------------------------
 
 TEST_F(Sandboxed, ItIsNobodyAndBecomesNobodyElse) {
   const auto uid = std::to_string(testing::kJobUid);
-  EXPECT_EQ(outputOf("id -u; id -g; id -G; id -un; grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status | tr '\t' ' '"),
+  EXPECT_EQ(outputOf("id -u; id -g; id -G; id -un; grep -E '^(Cap|NoNewPrivs|Seccomp:)' "
+                     "/proc/self/status | tr '\t' ' '"),
             uid + "\n" + uid + "\n" + uid + "\njob\n" +
                 "CapInh: 0000000000000000\nCapPrm: 0000000000000000\nCapEff: 0000000000000000\n"
                 "CapBnd: 0000000000000000\nCapAmb: 0000000000000000\nNoNewPrivs: 1\nSeccomp: 2\n");
@@ -58,13 +61,15 @@ TEST_F(Sandboxed, ASetuidProgramGivesNothing) {
   const auto program = work() + "/id";
   fs::copy_file("/usr/bin/id", program);
   ASSERT_EQ(::chmod(program.c_str(), 06755), 0);  // root's
-  EXPECT_EQ(outputOf("./id -u; ./id -ru"), std::to_string(testing::kJobUid) + "\n" + std::to_string(testing::kJobUid) + "\n");
+  EXPECT_EQ(outputOf("./id -u; ./id -ru"),
+            std::to_string(testing::kJobUid) + "\n" + std::to_string(testing::kJobUid) + "\n");
 }
 
 TEST_F(Sandboxed, NoNamespacesOfItsOwnAndNoMounts) {
-  expectRefused({"unshare -U true", "unshare -Ur true", "unshare -m true", "unshare -n true", "unshare -p -f true",
-                 "unshare -i true", "unshare -u true", "unshare -C true", "unshare -T true", "mount -t tmpfs none /tmp",
-                 "mount --bind /tmp /var/tmp", "umount /tmp", "umount /proc/sys", "chroot / true", "hostname elsewhere",
+  expectRefused({"unshare -U true", "unshare -Ur true", "unshare -m true", "unshare -n true",
+                 "unshare -p -f true", "unshare -i true", "unshare -u true", "unshare -C true",
+                 "unshare -T true", "mount -t tmpfs none /tmp", "mount --bind /tmp /var/tmp",
+                 "umount /tmp", "umount /proc/sys", "chroot / true", "hostname elsewhere",
                  "nsenter -t 1 -m true", "bwrap --ro-bind / / true"});
 }
 
@@ -94,8 +99,9 @@ print("and", subprocess.run(["/bin/true"]).returncode)
 )";
   addRank({"/usr/bin/python3", "-c", program});
   run();
-  EXPECT_EQ(output(), "keyctl EPERM\nadd_key EPERM\nrequest_key EPERM\nbpf EPERM\nio_uring_setup ENOSYS\n"
-                      "clone3 ENOSYS\nclone EPERM\nsetns EPERM\nand 0\n")
+  EXPECT_EQ(output(),
+            "keyctl EPERM\nadd_key EPERM\nrequest_key EPERM\nbpf EPERM\nio_uring_setup ENOSYS\n"
+            "clone3 ENOSYS\nclone EPERM\nsetns EPERM\nand 0\n")
       << output(0, LogStream::kErr);
 }
 
@@ -107,31 +113,37 @@ TEST_F(Sandboxed, ItsLimits) {
   const auto status = testing::readText("/proc/self/status");
   const auto caps = std::stoull(status.substr(status.find("CapEff:") + 7), nullptr, 16);
   const bool mayRaise = (caps >> 24 & 1) != 0;  // CAP_SYS_RESOURCE
-  const auto locked = mayRaise || memory.rlim_max == RLIM_INFINITY ? "unlimited" : std::to_string(memory.rlim_max / 1024);
+  const auto locked = mayRaise || memory.rlim_max == RLIM_INFINITY
+                          ? "unlimited"
+                          : std::to_string(memory.rlim_max / 1024);
   EXPECT_EQ(outputOf("ulimit -n; ulimit -l"),
             std::to_string(std::min<rlim_t>(files.rlim_max, 65536)) + "\n" + locked + "\n");
 }
 
-// ---- files --------------------------------------------------------------------------------------------------------
+// ---- files
+// --------------------------------------------------------------------------------------------------------
 
 TEST_F(Sandboxed, TheSystemIsNotWritten) {
-  expectRefused({"touch /x", "mkdir /y", "touch /usr/x", "touch /etc/x", "echo x >> /etc/passwd", "touch /run/x", "touch /dev/x",
-                 "touch /opt/x", "touch /home/x", "touch /var/x", "touch /proc/x", "touch /sys/x",
-                 "echo x > /proc/sys/kernel/hostname", "echo b > /proc/sysrq-trigger",
-                 "echo 1 > /sys/kernel/mm/ksm/run", "echo x > /run/bole-init", "rm /run/bole-init",
+  expectRefused({"touch /x", "mkdir /y", "touch /usr/x", "touch /etc/x", "echo x >> /etc/passwd",
+                 "touch /run/x", "touch /dev/x", "touch /opt/x", "touch /home/x", "touch /var/x",
+                 "touch /proc/x", "touch /sys/x", "echo x > /proc/sys/kernel/hostname",
+                 "echo b > /proc/sysrq-trigger", "echo 1 > /sys/kernel/mm/ksm/run",
+                 "echo x > /run/bole-init", "rm /run/bole-init",
                  "echo -1000 > /proc/self/oom_score_adj"});
 }
 
 TEST_F(Sandboxed, WhatIsNotGivenIsNotThere) {
   testing::writeText(home() + "/secret", "a secret");
   testing::writeText("/tmp/bole-secret-" + std::to_string(::getpid()), "a secret");
-  expectRefused({"cat " + home() + "/secret", "ls " + dir, "cat /tmp/bole-secret-*", "ls /root", "ls /mnt", "ls /srv",
-                 "ls /var/log", "ls /run/systemd", "ls /sys/fs/cgroup/memory", "cat /etc/shadow", "ls /boot"});
+  expectRefused({"cat " + home() + "/secret", "ls " + dir, "cat /tmp/bole-secret-*", "ls /root",
+                 "ls /mnt", "ls /srv", "ls /var/log", "ls /run/systemd", "ls /sys/fs/cgroup/memory",
+                 "cat /etc/shadow", "ls /boot"});
   fs::remove("/tmp/bole-secret-" + std::to_string(::getpid()));
 }
 
 TEST_F(Sandboxed, ItsOwnPlacesAreWritten) {
-  EXPECT_EQ(outputOf("for d in . /tmp /var/tmp /dev/shm \"$HOME\" ${BOLE_PROGRESS_FILE%/*}; do touch $d/x && echo fine; done"),
+  EXPECT_EQ(outputOf("for d in . /tmp /var/tmp /dev/shm \"$HOME\" ${BOLE_PROGRESS_FILE%/*}; do "
+                     "touch $d/x && echo fine; done"),
             "fine\nfine\nfine\nfine\nfine\nfine\n");
   EXPECT_TRUE(pathExists(work() + "/x"));
 }
@@ -139,7 +151,8 @@ TEST_F(Sandboxed, ItsOwnPlacesAreWritten) {
 TEST_F(Sandboxed, WhatLiesInMemoryIsBounded) {
   launch.ranks.clear();
   auto& rank = addShell(
-      "for d in /tmp /var/tmp /dev/shm \"$HOME\"; do head -c 200M /dev/zero > $d/x 2>/dev/null && echo \"DONE $d\"; stat -c %s $d/x; rm $d/x; done");
+      "for d in /tmp /var/tmp /dev/shm \"$HOME\"; do head -c 200M /dev/zero > $d/x 2>/dev/null && "
+      "echo \"DONE $d\"; stat -c %s $d/x; rm $d/x; done");
   rank.memory = kMiB * 160;
   rank.shm = kMiB * 32;
   const auto done = run();
@@ -148,10 +161,13 @@ TEST_F(Sandboxed, WhatLiesInMemoryIsBounded) {
   EXPECT_EQ(output(), size(20) + size(16) + size(32) + size(16));
 }
 
-// Without a limit of the job's own: all ranks of an attempt together take less than the machine has.
+// Without a limit of the job's own: all ranks of an attempt together take less than the machine
+// has.
 TEST_F(Sandboxed, WhatLiesInMemoryLeavesTheMachineSome) {
   for (int i = 0; i < 4; ++i) {
-    addShell("df -B1 --output=size /tmp /var /home /run /dev/shm | tail -n +2; awk '/MemTotal/ {print $2 * 1024}' /proc/meminfo");
+    addShell(
+        "df -B1 --output=size /tmp /var /home /run /dev/shm | tail -n +2; awk '/MemTotal/ {print "
+        "$2 * 1024}' /proc/meminfo");
   }
   run();
   double sum = 0;
@@ -182,14 +198,17 @@ TEST_F(Sandboxed, ALinkAtItsStartLeadsNowhereElse) {
   EXPECT_EQ(output(), "");
 }
 
-// ---- mounts -------------------------------------------------------------------------------------------------------
+// ---- mounts
+// -------------------------------------------------------------------------------------------------------
 
 TEST_F(Sandboxed, MountsAreReadAndWrittenAsGiven) {
   fs::create_directories(home() + "/data");
   ASSERT_EQ(::chmod((home() + "/data").c_str(), 0777), 0);
   testing::writeText(home() + "/data/in", "data\n");
   testing::writeText(home() + "/hosts", "127.0.0.1 here\n");
-  auto& rank = addShell("cat /data/in /etc/hosts; touch /data/x || echo read only; touch /scratch/deep/y && echo written");
+  auto& rank = addShell(
+      "cat /data/in /etc/hosts; touch /data/x || echo read only; touch /scratch/deep/y && echo "
+      "written");
   rank.mounts = {{home() + "/data", "/data", true, false},
                  {home() + "/data", "/scratch/deep", false, false},
                  {home() + "/hosts", "/etc/hosts", true, false}};
@@ -203,13 +222,14 @@ TEST_F(Sandboxed, NothingIsMountedOverTheSandboxItself) {
   fs::create_directories(home() + "/evil");
   testing::writeText(home() + "/evil/bole-init", "#!/bin/sh\ntouch " + work() + "/ran-as-root\n");
   fs::permissions(home() + "/evil/bole-init", fs::perms(0755));
-  for (const auto* target :
-       {"/", "/run", "/run/bole-init", "/run/bole", "/run/bole/x", "/proc", "/proc/sys", "/sys", "/dev", "/dev/shm", "/etc", "/usr",
-        "/var", "/var/run/x", "/data/../run/bole-init", "/data//x/.", "data", ""}) {
+  for (const auto* target : {"/", "/run", "/run/bole-init", "/run/bole", "/run/bole/x", "/proc",
+                             "/proc/sys", "/sys", "/dev", "/dev/shm", "/etc", "/usr", "/var",
+                             "/var/run/x", "/data/../run/bole-init", "/data//x/.", "data", ""}) {
     SCOPED_TRACE(target);
     again();
     const bool isFile = std::string(target).ends_with("bole-init");
-    addShell("touch ran").mounts = {{home() + "/evil" + (isFile ? "/bole-init" : ""), target, false, false}};
+    addShell("touch ran").mounts = {
+        {home() + "/evil" + (isFile ? "/bole-init" : ""), target, false, false}};
     const auto done = run();
     EXPECT_EQ(done.outcome, EndOutcome::kLaunchFailed);
     EXPECT_NE(done.note.find("a mount cannot be here"), std::string::npos) << done.note;
@@ -223,10 +243,15 @@ TEST_F(Sandboxed, MountsDoNotLieInEachOther) {
   const auto host = home() + "/host";
   fs::create_directories(mine);
   fs::create_directories(host);
-  fs::create_symlink("/oldroot" + host, mine + "/link");  // as bubblewrap sees the machine while it mounts
+  fs::create_symlink("/oldroot" + host,
+                     mine + "/link");  // as bubblewrap sees the machine while it mounts
   fs::create_symlink("/oldroot" + host, work() + "/link");
-  for (const auto& [outer, inner] : std::vector<std::pair<std::string, std::string>>{
-           {"/data", "/data/link/made"}, {"/data", "/data"}, {"/data/x", "/data"}, {"/data", work() + "/link/made"}, {"/data", home()}}) {
+  for (const auto& [outer, inner] :
+       std::vector<std::pair<std::string, std::string>>{{"/data", "/data/link/made"},
+                                                        {"/data", "/data"},
+                                                        {"/data/x", "/data"},
+                                                        {"/data", work() + "/link/made"},
+                                                        {"/data", home()}}) {
     SCOPED_TRACE(inner);
     again();
     addShell("touch ran").mounts = {{mine, outer, false, false}, {mine, inner, false, false}};
@@ -243,8 +268,10 @@ TEST_F(Sandboxed, WhatIsHiddenIsNotMounted) {
   ASSERT_EQ(::chmod((home() + "/bole/token").c_str(), 0644), 0);
   fs::create_directory_symlink(home() + "/bole", home() + "/link");
   launch.maskPaths.push_back(home() + "/bole");
-  for (const auto& source : {home() + "/bole", home() + "/bole/work", home() + "/bole/token", home() + "/link", home() + "/link/work",
-                             home() + "/bole/work/..", std::string("/proc"), std::string("/proc/self"), std::string("/proc/1/task")}) {
+  for (const auto& source :
+       {home() + "/bole", home() + "/bole/work", home() + "/bole/token", home() + "/link",
+        home() + "/link/work", home() + "/bole/work/..", std::string("/proc"),
+        std::string("/proc/self"), std::string("/proc/1/task")}) {
     SCOPED_TRACE(source);
     again();
     addShell("touch ran").mounts = {{source, "/data", true, false}};
@@ -261,8 +288,9 @@ TEST_F(Sandboxed, ASourceThatIsExchangedIsNoticed) {
   fs::create_directories(home() + "/data/sub");
   launch.maskPaths.push_back(home() + "/bole");
   fs::copy_file("/usr/bin/bwrap", home() + "/real");
-  testing::writeText(home() + "/bwrap", "#!/bin/sh\nrmdir " + home() + "/data/sub\nln -s " + home() + "/bole " + home() +
-                                            "/data/sub\nexec " + home() + "/real \"$@\"\n");
+  testing::writeText(home() + "/bwrap", "#!/bin/sh\nrmdir " + home() + "/data/sub\nln -s " +
+                                            home() + "/bole " + home() + "/data/sub\nexec " +
+                                            home() + "/real \"$@\"\n");
   fs::permissions(home() + "/bwrap", fs::perms(0755));
   onAMachineAfter("mount --bind " + home() + "/bwrap /usr/bin/bwrap");
   addShell("touch " + work() + "/ran").mounts = {{home() + "/data/sub", "/data", true, false}};
@@ -276,7 +304,8 @@ TEST_F(Sandboxed, WhatIsHiddenIsHiddenInWhatLiesAroundIt) {
   fs::create_directories(home() + "/bole/work");
   testing::writeText(home() + "/bole/token", "a secret");
   launch.maskPaths.push_back(home() + "/bole");
-  addShell("cat /around/bole/token; ls -A /around/bole; ls -A /all/proc; cat /all" + home() + "/bole/token; head -c 1 /all/dev/zero | wc -c")
+  addShell("cat /around/bole/token; ls -A /around/bole; ls -A /all/proc; cat /all" + home() +
+           "/bole/token; head -c 1 /all/dev/zero | wc -c")
       .mounts = {{home(), "/around", true, false}, {"/", "/all", false, false}};
   EXPECT_EQ(run().outcome, EndOutcome::kExited) << describe();
   EXPECT_EQ(output(), "0\n");  // a device that was not given does not open
@@ -296,25 +325,31 @@ TEST_F(Sandboxed, AHomeBelowTheSystem) {
   fs::remove_all(top);
 }
 
-// ---- devices ------------------------------------------------------------------------------------------------------
+// ---- devices
+// ------------------------------------------------------------------------------------------------------
 
 TEST_F(Sandboxed, OnlyTheDevicesThatWereGiven) {
   // Devices as a GPU's are, of a kind that every machine has.
   std::vector<std::string> devices;
   for (int i = 0; i < 3; ++i) {
     devices.push_back("/dev/bole-test-" + std::to_string(::getpid()) + "-" + std::to_string(i));
-    if (::mknod(devices.back().c_str(), S_IFCHR | 0666, makedev(1, 5)) != 0) GTEST_SKIP() << "no device nodes here";
+    if (::mknod(devices.back().c_str(), S_IFCHR | 0666, makedev(1, 5)) != 0)
+      GTEST_SKIP() << "no device nodes here";
     ::chmod(devices.back().c_str(), 0666);
   }
   for (const auto i : {0U, 1U}) {
     std::string line;
     for (const auto& device : devices) line += "head -c 3 " + device + " 2>/dev/null | wc -c; ";
-    addShell(line + "mknod /tmp/mine c 1 5 2>/dev/null && echo made; ls /dev").devices = {devices[i]};
+    addShell(line + "mknod /tmp/mine c 1 5 2>/dev/null && echo made; ls /dev").devices = {
+        devices[i]};
   }
   run();
   const auto common = [&](const std::string& device) {
-    std::vector<std::string> names = {"console", "core", "fd", "full", "null", "ptmx", "pts", "random", "shm",
-                                      "stderr", "stdin", "stdout", "tty", "urandom", "zero", fs::path(device).filename().string()};
+    std::vector<std::string> names = {
+        "console", "core",    "fd",    "full",
+        "null",    "ptmx",    "pts",   "random",
+        "shm",     "stderr",  "stdin", "stdout",
+        "tty",     "urandom", "zero",  fs::path(device).filename().string()};
     std::sort(names.begin(), names.end());
     std::string text;
     for (const auto& each : names) text += each == "console" ? "" : each + "\n";
@@ -332,20 +367,29 @@ TEST_F(Sandboxed, ADeviceThatIsNotThereIsSaid) {
   EXPECT_NE(done.note.find("/dev/no-such-gpu"), std::string::npos) << done.note;
 }
 
-// ---- processes ----------------------------------------------------------------------------------------------------
+// ---- processes
+// ----------------------------------------------------------------------------------------------------
 
 TEST_F(Sandboxed, OtherProcessesAreNotSeenNotEvenOfItsOwnUser) {
   // Another job of the same project: the same uid, and a secret in its environment.
   const pid_t other = ::fork();
   if (other == 0) {
     if (::setresuid(testing::kJobUid, testing::kJobUid, testing::kJobUid) != 0) ::_exit(1);
-    ::execle("/bin/sleep", "sleep", "1000", nullptr, std::array<const char*, 2>{"SECRET=x", nullptr}.data());
+    ::execle("/bin/sleep", "sleep", "1000", nullptr,
+             std::array<const char*, 2>{"SECRET=x", nullptr}.data());
     ::_exit(127);
   }
-  addShell("cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep SECRET; cat /proc/[0-9]*/comm | sort -u | tr '\\n' ' ';"
-           "kill -9 -1; kill -9 " + std::to_string(other) + " 2>/dev/null && echo KILLED; sleep 0.05");
-  addShell("for f in environ mem maps root/etc/shadow fd/3 fd/4 cwd/x; do head -c 1 /proc/1/$f 2>/dev/null && echo SEEN $f; done;"
-           "ls /proc/1/fd 2>/dev/null; kill -9 1 2>/dev/null && echo KILLED; kill -TERM 1 2>/dev/null && echo ASKED; sleep 0.05; echo here").env.push_back("SECRET=y");
+  addShell(
+      "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep SECRET; cat /proc/[0-9]*/comm "
+      "| sort -u | tr '\\n' ' ';"
+      "kill -9 -1; kill -9 " +
+      std::to_string(other) + " 2>/dev/null && echo KILLED; sleep 0.05");
+  addShell(
+      "for f in environ mem maps root/etc/shadow fd/3 fd/4 cwd/x; do head -c 1 /proc/1/$f "
+      "2>/dev/null && echo SEEN $f; done;"
+      "ls /proc/1/fd 2>/dev/null; kill -9 1 2>/dev/null && echo KILLED; kill -TERM 1 2>/dev/null "
+      "&& echo ASKED; sleep 0.05; echo here")
+      .env.push_back("SECRET=y");
   launch.stopOnFailure = false;
   spawn();
   reap();
@@ -361,7 +405,9 @@ TEST_F(Sandboxed, OtherProcessesAreNotSeenNotEvenOfItsOwnUser) {
 
 TEST_F(Sandboxed, AForkBombEndsWithItsAttempt) {
   launch.maxProcesses = 100;
-  addShell("echo ready; bomb() { bomb | bomb & }; trap '' TERM; (bomb) 2>/dev/null; while :; do :; done");
+  addShell(
+      "echo ready; bomb() { bomb | bomb & }; trap '' TERM; (bomb) 2>/dev/null; while :; do :; "
+      "done");
   spawn();
   waitForLine("ready");
   stop(milliseconds(20));
@@ -372,7 +418,8 @@ TEST_F(Sandboxed, AForkBombEndsWithItsAttempt) {
 TEST_F(Sandboxed, AFloodOfReportsCostsLittle) {
   addRank({"/usr/bin/python3", "-c",
            "import os, time\nf = os.environ['BOLE_PROGRESS_FILE']\nend = time.time() + 1.5\nn = 0\n"
-           "while time.time() < end:\n    n += 1\n    open(f, 'w').write('x' * 60000 + f'=1 step={n}')\n"
+           "while time.time() < end:\n    n += 1\n    open(f, 'w').write('x' * 60000 + f'=1 "
+           "step={n}')\n"
            "open(f, 'w').write('step=77')\nprint('ready', flush=True)\ntime.sleep(1000)"});
   spawn();
   waitForLine("ready");
@@ -386,13 +433,15 @@ TEST_F(Sandboxed, AFloodOfReportsCostsLittle) {
   EXPECT_LT(ticks, 30U) << "of 150 hundredths of a second";
   EXPECT_TRUE(testing::eventually([&] {
     const auto read = readProgress(dir);
-    return read && *read && !(*read)->ranks.empty() && (*read)->ranks[0].values.back().second == "77";
+    return read && *read && !(*read)->ranks.empty() &&
+           (*read)->ranks[0].values.back().second == "77";
   }));
   stop(seconds(20));
   end();
 }
 
-// ---- network ------------------------------------------------------------------------------------------------------
+// ---- network
+// ------------------------------------------------------------------------------------------------------
 
 constexpr auto kServe = R"(
 import socket
@@ -418,7 +467,9 @@ TEST_F(Sandboxed, AGangMeetsOnALoopbackOfItsOwn) {
 
 class HostServices {
  public:
-  HostServices() : tcp_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), abstract_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  HostServices()
+      : tcp_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
+        abstract_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -432,7 +483,8 @@ class HostServices {
     name_ = "bole-test-" + std::to_string(::getpid());
     name_.copy(hidden.sun_path + 1, name_.size());
     EXPECT_EQ(::bind(abstract_.get(), reinterpret_cast<sockaddr*>(&hidden),
-                     static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name_.size())), 0);
+                     static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name_.size())),
+              0);
     EXPECT_EQ(::listen(abstract_.get(), 8), 0);
   }
   // A program that says what it can reach.
@@ -441,9 +493,14 @@ class HostServices {
            "def reach(what, family, address):\n"
            "    try: socket.socket(family).connect(address); print(what)\n"
            "    except OSError: pass\n"
-           "reach('tcp', socket.AF_INET, ('127.0.0.1', " + std::to_string(port_) + "))\n"
-           "reach('abstract', socket.AF_UNIX, '\\0" + name_ + "')\n"
-           "print(*sorted(line.split(':')[0].strip() for line in open('/proc/net/dev') if ':' in line))\n"
+           "reach('tcp', socket.AF_INET, ('127.0.0.1', " +
+           std::to_string(port_) +
+           "))\n"
+           "reach('abstract', socket.AF_UNIX, '\\0" +
+           name_ +
+           "')\n"
+           "print(*sorted(line.split(':')[0].strip() for line in open('/proc/net/dev') if ':' in "
+           "line))\n"
            "print(*sorted(os.listdir('/sys/class/net')))\n";
   }
 
@@ -469,10 +526,13 @@ TEST_F(Sandboxed, OnTheMachinesNetworkItDoes) {
   EXPECT_EQ(output().substr(0, 13), "tcp\nabstract\n");
 }
 
-// ---- machines that lack something ---------------------------------------------------------------------------------
+// ---- machines that lack something
+// ---------------------------------------------------------------------------------
 
 TEST_F(Sandboxed, WithoutBubblewrapItSaysSo) {
-  onAMachineAfter("for f in /usr/bin/bwrap /usr/local/bin/bwrap; do [ ! -e $f ] || mount --bind /dev/null $f; done");
+  onAMachineAfter(
+      "for f in /usr/bin/bwrap /usr/local/bin/bwrap; do [ ! -e $f ] || mount --bind /dev/null $f; "
+      "done");
   addShell("touch ran");
   const auto done = run();
   EXPECT_EQ(done.outcome, EndOutcome::kLaunchFailed);
@@ -481,24 +541,30 @@ TEST_F(Sandboxed, WithoutBubblewrapItSaysSo) {
 }
 
 TEST_F(Sandboxed, ABubblewrapThatRefusesIsQuoted) {
-  testing::writeText(home() + "/bwrap", "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n");
+  testing::writeText(
+      home() + "/bwrap",
+      "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n");
   fs::permissions(home() + "/bwrap", fs::perms(0755));
   onAMachineAfter("mount --bind " + home() + "/bwrap /usr/bin/bwrap");
   addShell("touch ran");
   const auto done = run();
   EXPECT_EQ(done.outcome, EndOutcome::kLaunchFailed);
-  EXPECT_NE(done.note.find("the sandbox could not be made: bwrap: No permissions"), std::string::npos) << done.note;
+  EXPECT_NE(done.note.find("the sandbox could not be made: bwrap: No permissions"),
+            std::string::npos)
+      << done.note;
 }
 
 TEST_F(Sandboxed, WithoutCgroupsItRunsAndSaysWhatIsNotEnforced) {
   onAMachineAfter("mount -t tmpfs none /sys/fs/cgroup");
-  auto& rank = addShell("trap '' TERM; (setsid sleep 1000 &); echo ready; while :; do sleep 1000; done");
+  auto& rank =
+      addShell("trap '' TERM; (setsid sleep 1000 &); echo ready; while :; do sleep 1000; done");
   rank.memory = kMiB * 64;
   rank.cpu = MilliCpu(500);
   spawn();
   const auto started = waitForStart();
   EXPECT_EQ(started.containment, Containment::kPidns);
-  for (const auto* part : {"no cgroup v2 tree", "memory limit is not enforced", "CPU limit is not enforced"}) {
+  for (const auto* part :
+       {"no cgroup v2 tree", "memory limit is not enforced", "CPU limit is not enforced"}) {
     EXPECT_NE(started.note.find(part), std::string::npos) << started.note;
   }
   waitForLine("ready");
@@ -520,11 +586,14 @@ TEST_F(Sandboxed, AForkBombWithoutCgroupsIsBoundedToo) {
 TEST_F(Sandboxed, WhereTheServerIsNotRoot) {
   asUser(65'534);
   testing::writeText(home() + "/secret", "a secret");
-  addShell("id -u; grep -E '^(CapEff|NoNewPrivs|Seccomp:)' /proc/self/status | tr '\t' ' '; cat " + home() + "/secret; ls -A " + dir +
-           "; cat /proc/1/environ; touch /x /run/x && echo WRITTEN; unshare -U true && echo NAMESPACE; ls /sys/class/net; exec sleep 1000");
+  addShell("id -u; grep -E '^(CapEff|NoNewPrivs|Seccomp:)' /proc/self/status | tr '\t' ' '; cat " +
+           home() + "/secret; ls -A " + dir +
+           "; cat /proc/1/environ; touch /x /run/x && echo WRITTEN; unshare -U true && echo "
+           "NAMESPACE; ls /sys/class/net; exec sleep 1000");
   spawn();
   const auto started = waitForStart();
-  EXPECT_NE(started.note.find("the ranks run as the server's own user"), std::string::npos) << started.note;
+  EXPECT_NE(started.note.find("the ranks run as the server's own user"), std::string::npos)
+      << started.note;
   EXPECT_EQ(started.note.find("share the machine's network"), std::string::npos) << started.note;
   waitForLine("lo");
   stop(seconds(20));

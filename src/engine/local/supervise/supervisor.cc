@@ -37,10 +37,11 @@
 namespace bole::supervise {
 namespace {
 
-constexpr Duration kLaunchTime = seconds(60);    // for all commands to be exec'ed
-constexpr Duration kKillTime = seconds(2);       // for inits to take their trees along; then the cgroup is killed
-constexpr Duration kDrainTime = seconds(1);      // for what a rank wrote last, once its init is gone
-constexpr Duration kSilence = milliseconds(200); // after which a line that has begun is written
+constexpr Duration kLaunchTime = seconds(60);  // for all commands to be exec'ed
+constexpr Duration kKillTime =
+    seconds(2);  // for inits to take their trees along; then the cgroup is killed
+constexpr Duration kDrainTime = seconds(1);  // for what a rank wrote last, once its init is gone
+constexpr Duration kSilence = milliseconds(200);  // after which a line that has begun is written
 constexpr Duration kProgressEvery = seconds(1);
 constexpr Duration kReportsEvery = milliseconds(100);
 constexpr Duration kLeftEvery = milliseconds(100);
@@ -66,7 +67,8 @@ void setOnce(std::vector<std::string>& env, const std::string& variable, const s
   if (!hasVariable(env, variable)) env.push_back(variable + "=" + value);
 }
 
-void setAlways(std::vector<std::string>& env, const std::string& variable, const std::string& value) {
+void setAlways(std::vector<std::string>& env, const std::string& variable,
+               const std::string& value) {
   std::erase_if(env, [&](const std::string& each) {
     return each.compare(0, variable.size() + 1, variable + "=") == 0;
   });
@@ -82,7 +84,16 @@ std::string programIn(const std::vector<std::string>& directories, const std::st
 }
 
 // What the descriptors of the epoll set are.
-enum class Source : std::uint32_t { kSignals, kNotes, kReports, kTimer, kSocket, kOut, kErr, kPorts };
+enum class Source : std::uint32_t {
+  kSignals,
+  kNotes,
+  kReports,
+  kTimer,
+  kSocket,
+  kOut,
+  kErr,
+  kPorts
+};
 
 std::uint64_t tagOf(Source source, std::size_t index) {
   return (static_cast<std::uint64_t>(source) << 32) | index;
@@ -91,7 +102,10 @@ std::uint64_t tagOf(Source source, std::size_t index) {
 class Supervisor {
  public:
   Supervisor(const SupervisorOptions& options, Launch launch)
-      : dir_(options.directory), programs_(options.programs), launch_(std::move(launch)), cgroup_(launch_.cgroup) {}
+      : dir_(options.directory),
+        programs_(options.programs),
+        launch_(std::move(launch)),
+        cgroup_(launch_.cgroup) {}
 
   Result<void> run();
 
@@ -159,7 +173,8 @@ class Supervisor {
   std::vector<RankProcess> ranks_;
   std::vector<std::string> notes_;
   std::map<std::uint32_t, std::vector<MountSeen>> mounts_;  // of the process runtime
-  std::map<int, std::size_t> watches_;  // inotify watch to rank; the attempt's own directory is not in it
+  std::map<int, std::size_t>
+      watches_;  // inotify watch to rank; the attempt's own directory is not in it
   Fd epoll_;
   Fd signals_;
   Fd inotify_;      // of the attempt's directory: stop.json
@@ -172,13 +187,13 @@ class Supervisor {
   std::optional<EndCause> cause_;
   std::optional<std::uint32_t> firstFailed_;
   std::string stopReason_;
-  std::string failure_;  // why the launch failed
-  Duration now_;         // boottime, of this turn of the loop
+  std::string failure_;               // why the launch failed
+  Duration now_;                      // boottime, of this turn of the loop
   std::optional<Duration> launchBy_;  // since the first rank's start
   std::optional<Duration> killAt_;    // SIGKILL through the inits
   std::optional<Duration> forceAt_;   // through the cgroup
   std::optional<Duration> flushAt_;
-  std::optional<Duration> drainAt_;   // pipes of ranks that are gone are looked at
+  std::optional<Duration> drainAt_;  // pipes of ranks that are gone are looked at
   std::optional<Duration> progressAt_;
   std::optional<Duration> reportsAt_;  // reports are looked at again
 };
@@ -226,10 +241,15 @@ Result<void> Supervisor::enterNetworkOfGang() {
     notes_.push_back("the ranks share the machine's network: " + own.error().message());
     return {};
   }
-  if (podman_) return {};  // it mounts a sysfs of its own, and keeps its mounts where all other Podmans find them
+  if (podman_)
+    return {};  // it mounts a sysfs of its own, and keeps its mounts where all other Podmans find
+                // them
   auto files = mountOwnSysfs(dir_ + "/sys");
-  if (files) systemFiles_ = std::move(*files);
-  else notes_.push_back("the ranks see the machine's network devices in /sys: " + files.error().message());
+  if (files)
+    systemFiles_ = std::move(*files);
+  else
+    notes_.push_back("the ranks see the machine's network devices in /sys: " +
+                     files.error().message());
   return {};
 }
 
@@ -240,7 +260,8 @@ Bytes machineMemory() {
 }
 
 Result<void> Supervisor::preparePodman() {
-  podman_.emplace(PodmanRuntime::Place{dir_, programs_, tag_, machineMemory(), processLimit()}, launch_);
+  podman_.emplace(PodmanRuntime::Place{dir_, programs_, tag_, machineMemory(), processLimit()},
+                  launch_);
   BOLE_TRY(podman_->prepare());
   if (podman_->ports().any()) watch(podman_->ports().events().get(), tagOf(Source::kPorts, 0));
   return {};
@@ -263,14 +284,17 @@ Result<void> Supervisor::prepareRank(RankProcess& rank) {
       ::lchown(reports.c_str(), rank.launch->uid, rank.launch->gid) != 0) {
     return fail(systemError(errno, "cannot give the directory to the job", reports));
   }
-  const int seen = ::inotify_add_watch(reportNotes_.get(), reports.c_str(), IN_MOVED_TO | IN_CLOSE_WRITE);
+  const int seen =
+      ::inotify_add_watch(reportNotes_.get(), reports.c_str(), IN_MOVED_TO | IN_CLOSE_WRITE);
   if (seen >= 0) watches_[seen] = number;
   // A container's limits are its own group's.
-  cgroup_.addRank(number, podman_ ? RankLimits{}
-                                  : RankLimits{rank.launch->memory, rank.launch->cpu, processLimit()});
+  cgroup_.addRank(number, podman_
+                              ? RankLimits{}
+                              : RankLimits{rank.launch->memory, rank.launch->cpu, processLimit()});
   rank.log = std::make_unique<RankLog>(
       dir_, number, launch_.logBytes, launch_.logFiles, [this, number](std::string_view line) {
-        if (book_.takeLine(number, line, wallNow()) && !progressAt_) progressAt_ = now_ + kProgressEvery;
+        if (book_.takeLine(number, line, wallNow()) && !progressAt_)
+          progressAt_ = now_ + kProgressEvery;
       });
   return {};
 }
@@ -320,9 +344,10 @@ void Supervisor::planPlain(const RankLaunch& rank, SpawnPlan& plan) {
 Result<void> Supervisor::planSandbox(const RankLaunch& rank, SpawnPlan& plan) {
   const auto bwrap = programIn({"/usr/bin", "/usr/local/bin", "/bin"}, "bwrap");
   if (bwrap.empty()) {
-    return fail(makeError(ErrorCode::kUnsupported, "bubblewrap is not installed")
-                    .expectedValue("/usr/bin/bwrap")
-                    .withHint("apt-get install bubblewrap, or start the server with `bole up --plain`"));
+    return fail(
+        makeError(ErrorCode::kUnsupported, "bubblewrap is not installed")
+            .expectedValue("/usr/bin/bwrap")
+            .withHint("apt-get install bubblewrap, or start the server with `bole up --plain`"));
   }
   SandboxPlace place;
   place.init = programs_ + "/bole-init";
@@ -335,8 +360,8 @@ Result<void> Supervisor::planSandbox(const RankLaunch& rank, SpawnPlan& plan) {
   std::string text;
   for (const auto& word : sandbox.arguments) text.append(word).push_back('\0');
   BOLE_ASSIGN(auto arguments, memoryFile(text, "bwrap"));
-  plan.argv = {bwrap, "--args", std::to_string(kExtraFd), "--", kInitInside, dir_,
-               "rank " + std::to_string(rank.rank)};
+  plan.argv = {bwrap,       "--args", std::to_string(kExtraFd),           "--",
+               kInitInside, dir_,     "rank " + std::to_string(rank.rank)};
   plan.extra.push_back(std::move(arguments));
   for (auto& file : sandbox.files) plan.extra.push_back(std::move(file));
   mounts_[rank.rank] = std::move(sandbox.mounts);
@@ -372,7 +397,8 @@ void Supervisor::startAll() {
   for (auto& rank : ranks_) {
     if (cause_) break;
     auto plan = planOf(*rank.launch);
-    auto spawned = plan ? spawnRank(dir_, std::move(*plan), rank) : Result<void>(fail(plan.error()));
+    auto spawned =
+        plan ? spawnRank(dir_, std::move(*plan), rank) : Result<void>(fail(plan.error()));
     const auto index = rank.launch->rank;
     if (rank.socket.isOpen()) {
       watch(rank.socket.get(), tagOf(Source::kSocket, index));
@@ -393,7 +419,7 @@ void Supervisor::writeStartedFile() {
   startedAt_ = wallNow();
   Started started;
   started.at = startedAt_;
-  started.containment = cgroup_.contains() ? Containment::kCgroup
+  started.containment = cgroup_.contains()                       ? Containment::kCgroup
                         : launch_.runtime == RuntimeKind::kPlain ? Containment::kSubreaper
                                                                  : Containment::kPidns;
   started.cgroup = cgroup_.path();
@@ -406,7 +432,8 @@ void Supervisor::writeStartedFile() {
   for (const auto& note : cgroup_.notes()) notes_.push_back(note);
   if (podman_) notes_.insert(notes_.end(), podman_->notes().begin(), podman_->notes().end());
   for (const auto& note : notes_) started.note += (started.note.empty() ? "" : "; ") + note;
-  // Where it cannot be written the ranks run all the same; the server then only learns of their end.
+  // Where it cannot be written the ranks run all the same; the server then only learns of their
+  // end.
   static_cast<void>(writeStarted(dir_, started));
   if (launch_.timeLimit.value > 0) {
     itimerspec when{};
@@ -453,18 +480,33 @@ void Supervisor::loop() {
 void Supervisor::dispatch(std::uint64_t tag) {
   const auto index = static_cast<std::size_t>(tag & 0xffffffffu);
   switch (static_cast<Source>(tag >> 32)) {
-    case Source::kSignals: onSignals(); break;
-    case Source::kNotes: onNotes(); break;
-    case Source::kReports: onReports(); break;
+    case Source::kSignals:
+      onSignals();
+      break;
+    case Source::kNotes:
+      onNotes();
+      break;
+    case Source::kReports:
+      onReports();
+      break;
     case Source::kTimer: {
       std::uint64_t times = 0;
-      if (::read(timer_.get(), &times, sizeof times) > 0) beginStop(EndCause::kTimeLimit, launch_.grace);
+      if (::read(timer_.get(), &times, sizeof times) > 0)
+        beginStop(EndCause::kTimeLimit, launch_.grace);
       break;
     }
-    case Source::kSocket: onSocket(ranks_[index]); break;
-    case Source::kOut: onPipe(ranks_[index], ranks_[index].out, LogStream::kOut); break;
-    case Source::kErr: onPipe(ranks_[index], ranks_[index].err, LogStream::kErr); break;
-    case Source::kPorts: podman_->ports().turn(); break;
+    case Source::kSocket:
+      onSocket(ranks_[index]);
+      break;
+    case Source::kOut:
+      onPipe(ranks_[index], ranks_[index].out, LogStream::kOut);
+      break;
+    case Source::kErr:
+      onPipe(ranks_[index], ranks_[index].err, LogStream::kErr);
+      break;
+    case Source::kPorts:
+      podman_->ports().turn();
+      break;
   }
 }
 
@@ -501,12 +543,15 @@ void Supervisor::onNotes() {
   takeStopFile();
 }
 
-// Then not again for a while: a job that writes without a pause has no more of this process than one that does not.
+// Then not again for a while: a job that writes without a pause has no more of this process than
+// one that does not.
 void Supervisor::onReports() {
   alignas(inotify_event) std::array<char, 8192> buffer;
   std::set<std::size_t> changed;
   ssize_t size = 0;
-  for (int i = 0; i < kReadsAtOnce && (size = ::read(reportNotes_.get(), buffer.data(), buffer.size())) > 0; ++i) {
+  for (int i = 0;
+       i < kReadsAtOnce && (size = ::read(reportNotes_.get(), buffer.data(), buffer.size())) > 0;
+       ++i) {
     for (ssize_t at = 0; at < size;) {
       const auto* event = reinterpret_cast<const inotify_event*>(buffer.data() + at);
       at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
@@ -564,7 +609,8 @@ void Supervisor::onMessage(RankProcess& rank, const InitMessage& message) {
     if (facts) rank.init = ProcessId{facts->pid, facts->startTicks};
     if (rank.init && podman_) podman_->rankIsUp(rank.launch->rank, rank.init->pid);
     if (auto fine = checkMounts(rank); !fine) {
-      return launchFailed("rank " + std::to_string(rank.launch->rank) + ": " + fine.error().message());
+      return launchFailed("rank " + std::to_string(rank.launch->rank) + ": " +
+                          fine.error().message());
     }
     rank.ready = true;
     startCommands();
@@ -580,8 +626,8 @@ void Supervisor::onMessage(RankProcess& rank, const InitMessage& message) {
     rank.end.at = wallNow();
     const auto what = std::string(step) == "chdir" ? rank.launch->cwd : rank.launch->argv.at(0);
     const auto where = podman_ ? " in the image " + rank.launch->image : std::string();
-    launchFailed("rank " + std::to_string(rank.launch->rank) + ": cannot start " + what + where + ": " +
-                 std::strerror(error));
+    launchFailed("rank " + std::to_string(rank.launch->rank) + ": cannot start " + what + where +
+                 ": " + std::strerror(error));
   } else if (text.starts_with(init::kEnded)) {
     int status = 0;
     long rss = 0;
@@ -591,14 +637,16 @@ void Supervisor::onMessage(RankProcess& rank, const InitMessage& message) {
   }
 }
 
-// What was looked at is what was mounted: another job may have exchanged it for a link to something else in between.
+// What was looked at is what was mounted: another job may have exchanged it for a link to something
+// else in between.
 Result<void> Supervisor::checkMounts(const RankProcess& rank) {
   const auto mounts = mounts_.find(rank.launch->rank);
   if (!root_ || mounts == mounts_.end() || !rank.init) return {};
   return checkMounted(rank.init->pid, mounts->second);
 }
 
-// Once every rank's place is made. A stop that comes after it reaches the command: init takes one word after the other.
+// Once every rank's place is made. A stop that comes after it reaches the command: init takes one
+// word after the other.
 void Supervisor::startCommands() {
   if (cause_) return;
   for (const auto& rank : ranks_) {
@@ -610,7 +658,8 @@ void Supervisor::startCommands() {
 void Supervisor::commandStarted(RankProcess& rank) {
   rank.started = true;
   rank.end.startedAt = wallNow();
-  const bool all = std::all_of(ranks_.begin(), ranks_.end(), [](const RankProcess& r) { return r.started; });
+  const bool all =
+      std::all_of(ranks_.begin(), ranks_.end(), [](const RankProcess& r) { return r.started; });
   if (all && !startedWritten_) writeStartedFile();
 }
 
@@ -620,7 +669,8 @@ void Supervisor::commandEnded(RankProcess& rank, int status, Bytes maxRss) {
   rank.end.waitStatus = status;
   rank.end.at = wallNow();
   rank.end.maxRss = maxRss;
-  rank.end.oomKilled = cgroup_.oomKilled(rank.launch->rank) || (podman_ && podman_->oomKilled(rank.launch->rank));
+  rank.end.oomKilled =
+      cgroup_.oomKilled(rank.launch->rank) || (podman_ && podman_->oomKilled(rank.launch->rank));
   if (cause_) return;
   if (applyRules(rank)) return;
   if (status != 0) fellShort(rank, EndCause::kRankFailed);
@@ -638,11 +688,14 @@ void Supervisor::initGone(RankProcess& rank) {
   rank.ended = true;
   rank.end.at = wallNow();
   if (!rank.init && !cause_) {
-    if (rank.err.isOpen()) onPipe(rank, rank.err, LogStream::kErr);  // its last words, before they have their turn
+    if (rank.err.isOpen())
+      onPipe(rank, rank.err, LogStream::kErr);  // its last words, before they have their turn
     auto why = rank.log->errorTail();
     while (!why.empty() && why.back() == '\n') why.pop_back();
-    if (podman_) why = podman_->whyNotUp(*rank.launch, why);
-    else why = "the sandbox could not be made: " + (why.empty() ? "it ended without a word" : why);
+    if (podman_)
+      why = podman_->whyNotUp(*rank.launch, why);
+    else
+      why = "the sandbox could not be made: " + (why.empty() ? "it ended without a word" : why);
     launchFailed("rank " + std::to_string(rank.launch->rank) + ": " + why);
     return;
   }
@@ -656,7 +709,8 @@ void Supervisor::fellShort(RankProcess& rank, EndCause cause) {
 
 bool Supervisor::taskCompleted(const std::string& task) const {
   return std::all_of(ranks_.begin(), ranks_.end(), [&](const RankProcess& rank) {
-    return (!task.empty() && rank.launch->task != task) || (rank.end.waitStatus && *rank.end.waitStatus == 0);
+    return (!task.empty() && rank.launch->task != task) ||
+           (rank.end.waitStatus && *rank.end.waitStatus == 0);
   });
 }
 
@@ -667,10 +721,14 @@ bool Supervisor::applyRules(const RankProcess& rank) {
     if (!rule.task.empty() && rule.task != rank.launch->task) return false;
     const bool code = !rule.exitCode || (exited && WEXITSTATUS(status) == *rule.exitCode);
     switch (rule.event) {
-      case RuleEvent::kExited: return rule.exitCode ? code : status == 0;
-      case RuleEvent::kFailed: return status != 0 && code;
-      case RuleEvent::kAny: return code;
-      case RuleEvent::kTaskCompleted: return status == 0 && taskCompleted(rule.task.empty() ? rank.launch->task : rule.task);
+      case RuleEvent::kExited:
+        return rule.exitCode ? code : status == 0;
+      case RuleEvent::kFailed:
+        return status != 0 && code;
+      case RuleEvent::kAny:
+        return code;
+      case RuleEvent::kTaskCompleted:
+        return status == 0 && taskCompleted(rule.task.empty() ? rank.launch->task : rule.task);
     }
     return false;
   };
@@ -740,8 +798,8 @@ void Supervisor::onTime() {
   }
 }
 
-// Whoever still holds a pipe of a rank whose init is gone has left its tree, or is of another job that was handed the
-// descriptor: the attempt does not wait for it. What is in the pipe is read.
+// Whoever still holds a pipe of a rank whose init is gone has left its tree, or is of another job
+// that was handed the descriptor: the attempt does not wait for it. What is in the pipe is read.
 void Supervisor::closePipes() {
   for (auto& rank : ranks_) {
     if (!rank.reaped || rank.socket.isOpen()) continue;
@@ -753,7 +811,9 @@ void Supervisor::closePipes() {
   }
 }
 
-void Supervisor::saveProgress() { static_cast<void>(writeProgress(dir_, book_.snapshot())); }
+void Supervisor::saveProgress() {
+  static_cast<void>(writeProgress(dir_, book_.snapshot()));
+}
 
 void Supervisor::onPipe(RankProcess& rank, Fd& pipe, LogStream stream) {
   static std::array<char, 64 * 1024> buffer;
@@ -772,10 +832,12 @@ void Supervisor::onPipe(RankProcess& rank, Fd& pipe, LogStream stream) {
 
 bool Supervisor::allGone() const {
   if (podman_ && podman_->busy()) return false;
-  return std::all_of(ranks_.begin(), ranks_.end(), [](const RankProcess& rank) { return rank.isGone(); });
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [](const RankProcess& rank) { return rank.isGone(); });
 }
 
-// What left its rank's tree dies too: by the cgroup, else as this process's own descendant, else by its tag.
+// What left its rank's tree dies too: by the cgroup, else as this process's own descendant, else by
+// its tag.
 void Supervisor::waitUntilNothingIsLeft() {
   bool said = false;
   const auto since = boottimeNow();
@@ -797,7 +859,9 @@ void Supervisor::waitUntilNothingIsLeft() {
     if (!said && boottimeNow() - since > seconds(10)) {
       said = true;
       for (auto& rank : ranks_) {
-        rank.log->say("processes of this attempt cannot be killed; its GPUs are kept until they are gone", wallNow());
+        rank.log->say(
+            "processes of this attempt cannot be killed; its GPUs are kept until they are gone",
+            wallNow());
         rank.log->flushPartial(wallNow());
       }
     }
@@ -821,10 +885,13 @@ Result<void> Supervisor::finish() {
   End end;
   if (!cause_) {
     const bool lost = firstFailed_ && !ranks_[*firstFailed_].end.waitStatus;
-    cause_ = !firstFailed_ ? EndCause::kCompleted : lost ? EndCause::kRankLost : EndCause::kRankFailed;
+    cause_ = !firstFailed_ ? EndCause::kCompleted
+             : lost        ? EndCause::kRankLost
+                           : EndCause::kRankFailed;
   }
   end.cause = *cause_;
-  end.outcome = end.cause == EndCause::kLaunchFailed ? EndOutcome::kLaunchFailed : EndOutcome::kExited;
+  end.outcome =
+      end.cause == EndCause::kLaunchFailed ? EndOutcome::kLaunchFailed : EndOutcome::kExited;
   if (end.cause == EndCause::kStopped) end.stopReason = stopReason_;
   end.firstFailed = firstFailed_;
   end.startedAt = startedAt_;
@@ -859,11 +926,12 @@ Result<void> Supervisor::run() {
 Result<bool> claim(const std::string& dir) {
   BOLE_ASSIGN(const auto self, claimOfSelf());
   const auto text = "{\"pid\":" + std::to_string(self.process.pid) +
-                    ",\"startTicks\":" + std::to_string(self.process.startTicks) + ",\"bootId\":\"" +
-                    self.bootId + "\"}\n";
+                    ",\"startTicks\":" + std::to_string(self.process.startTicks) +
+                    ",\"bootId\":\"" + self.bootId + "\"}\n";
   const auto mine = dir + "/claim." + std::to_string(self.process.pid);
   ::unlink(mine.c_str());
-  BOLE_ASSIGN(auto file, openFile(mine, O_WRONLY | O_CREAT | O_EXCL, 0600, "cannot write the claim"));
+  BOLE_ASSIGN(auto file,
+              openFile(mine, O_WRONLY | O_CREAT | O_EXCL, 0600, "cannot write the claim"));
   BOLE_TRY(writeAll(file.get(), text, mine));
   ::fsync(file.get());
   const bool first = ::link(mine.c_str(), (dir + "/claim").c_str()) == 0;
@@ -891,7 +959,8 @@ Result<bool> supervise(const SupervisorOptions& options) {
   if (!mine) return false;
   auto launch = readLaunch(options.directory);
   if (!launch || !*launch) {
-    BOLE_TRY(failWithoutLaunch(options.directory, launch ? "there is no launch.json" : launch.error().message()));
+    BOLE_TRY(failWithoutLaunch(options.directory,
+                               launch ? "there is no launch.json" : launch.error().message()));
     return true;
   }
   Supervisor supervisor(options, std::move(**launch));

@@ -1,6 +1,8 @@
-// One attempt for one test: its directory, a real bole-supervise and bole-init, and nothing of it left afterwards.
+// One attempt for one test: its directory, a real bole-supervise and bole-init, and nothing of it
+// left afterwards.
 //
-// The test program is the supervisor's parent and a subreaper: whatever escapes its supervisor comes to it and is found.
+// The test program is the supervisor's parent and a subreaper: whatever escapes its supervisor
+// comes to it and is found.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -77,7 +79,9 @@ inline std::string cgroupRoot() {
   return {};
 }
 // Whether this process may make groups there.
-inline bool hasCgroups() { return ::geteuid() == 0 && !cgroupRoot().empty(); }
+inline bool hasCgroups() {
+  return ::geteuid() == 0 && !cgroupRoot().empty();
+}
 
 inline bool hasBubblewrap() {
   return ::access("/usr/bin/bwrap", X_OK) == 0 || ::access("/usr/local/bin/bwrap", X_OK) == 0;
@@ -93,7 +97,8 @@ struct Line {
 
 class AttemptWorld : public ::testing::Test {
  protected:
-  explicit AttemptWorld(RuntimeKind runtime = RuntimeKind::kPlain) : dir(temp_.path() + "/attempt") {
+  explicit AttemptWorld(RuntimeKind runtime = RuntimeKind::kPlain)
+      : dir(temp_.path() + "/attempt") {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     std::filesystem::create_directories(dir);
     std::filesystem::create_directories(work());
@@ -117,7 +122,9 @@ class AttemptWorld : public ::testing::Test {
 
   [[nodiscard]] const std::string& home() const { return temp_.path(); }
   [[nodiscard]] std::string work() const { return temp_.path() + "/work"; }
-  [[nodiscard]] static std::string groupOfTest() { return "bole-test-" + std::to_string(::getpid()); }
+  [[nodiscard]] static std::string groupOfTest() {
+    return "bole-test-" + std::to_string(::getpid());
+  }
   [[nodiscard]] std::string groupPath() const { return cgroupRoot() + "/" + launch.cgroup; }
 
   // A rank more, which runs this command.
@@ -137,9 +144,11 @@ class AttemptWorld : public ::testing::Test {
     return addRank({"/bin/sh", "-c", line}, task);
   }
 
-  // On a machine that lacks something: the line of shell takes it away first, in a mount namespace of its own.
+  // On a machine that lacks something: the line of shell takes it away first, in a mount namespace
+  // of its own.
   void onAMachineAfter(const std::string& line) {
-    wrapper_ = {"/usr/bin/unshare", "--mount", "--propagation", "private", "/bin/sh", "-ec", line + "; exec \"$@\"", "sh"};
+    wrapper_ = {"/usr/bin/unshare", "--mount", "--propagation",        "private",
+                "/bin/sh",          "-ec",     line + "; exec \"$@\"", "sh"};
   }
   // By another user than root.
   void asUser(uid_t uid) {
@@ -173,7 +182,8 @@ class AttemptWorld : public ::testing::Test {
   // Waits for the supervisor; its wait status.
   int reap() {
     int status = -1;
-    const bool ended = eventually([&] { return ::waitpid(supervisor, &status, WNOHANG) == supervisor; });
+    const bool ended =
+        eventually([&] { return ::waitpid(supervisor, &status, WNOHANG) == supervisor; });
     EXPECT_TRUE(ended) << "the supervisor goes on:\n" << describe();
     if (ended) supervisor = -1;
     return status;
@@ -183,7 +193,8 @@ class AttemptWorld : public ::testing::Test {
     EXPECT_EQ(reap(), 0);
     const auto read = readEnd(dir);
     if (!read || !*read) {
-      ADD_FAILURE() << (read ? "there is no end.json" : read.error().message()) << "\n" << describe();
+      ADD_FAILURE() << (read ? "there is no end.json" : read.error().message()) << "\n"
+                    << describe();
       return {};
     }
     expectNothingLeft();
@@ -224,12 +235,14 @@ class AttemptWorld : public ::testing::Test {
       std::istringstream text(readText(path));
       for (std::string line; std::getline(text, line);) {
         const auto parsed = parseLogLine(line);
-        if (parsed) lines.push_back({rank, parsed->stream, parsed->continues, std::string(parsed->text)});
+        if (parsed)
+          lines.push_back({rank, parsed->stream, parsed->continues, std::string(parsed->text)});
       }
     }
     return lines;
   }
-  [[nodiscard]] std::string output(std::uint32_t rank = 0, LogStream stream = LogStream::kOut) const {
+  [[nodiscard]] std::string output(std::uint32_t rank = 0,
+                                   LogStream stream = LogStream::kOut) const {
     std::string text;
     for (const auto& line : records(rank)) {
       if (line.stream == stream) text += line.text + (line.continues ? "" : "\n");
@@ -237,19 +250,25 @@ class AttemptWorld : public ::testing::Test {
     return text;
   }
   void waitForLine(const std::string& wanted, std::uint32_t rank = 0) const {
-    const bool seen = eventually([&] { return ("\n" + output(rank)).find("\n" + wanted + "\n") != std::string::npos; });
+    const bool seen = eventually(
+        [&] { return ("\n" + output(rank)).find("\n" + wanted + "\n") != std::string::npos; });
     EXPECT_TRUE(seen) << "no line '" << wanted << "':\n" << describe();
   }
 
-  [[nodiscard]] std::uint32_t leftovers() const { return killLeftovers(dir, launch).value_or(1000); }
+  [[nodiscard]] std::uint32_t leftovers() const {
+    return killLeftovers(dir, launch).value_or(1000);
+  }
 
   void expectNothingLeft() const {
     const auto left = descendantsOf(::getpid());
-    EXPECT_TRUE(left.empty()) << left.size() << " processes are left, for example " << left.front().pid << " "
+    EXPECT_TRUE(left.empty()) << left.size() << " processes are left, for example "
+                              << left.front().pid << " "
                               << readText("/proc/" + std::to_string(left.front().pid) + "/cmdline");
     EXPECT_TRUE(processesTagged(attemptTag(dir, launch)).empty());
-    EXPECT_FALSE(!cgroupRoot().empty() && !launch.cgroup.empty() && pathExists(groupPath())) << groupPath() << " is left";
-    EXPECT_FALSE(!cgroupRoot().empty() && pathExists(cgroupRoot() + "/" + groupOfTest())) << "an empty group is left";
+    EXPECT_FALSE(!cgroupRoot().empty() && !launch.cgroup.empty() && pathExists(groupPath()))
+        << groupPath() << " is left";
+    EXPECT_FALSE(!cgroupRoot().empty() && pathExists(cgroupRoot() + "/" + groupOfTest()))
+        << "an empty group is left";
     EXPECT_EQ(readText("/proc/self/mountinfo").find(dir), std::string::npos) << "a mount is left";
   }
 

@@ -16,8 +16,8 @@ import tempfile
 
 INSIDE = "BOLE_TEST_PODMAN_STORAGE"
 IMAGE = "localhost/bole-test:1"
-APPLETS = ("sh cat cp date dd df echo env false grep hostname id kill ln ls mkdir mknod mount nc ps rm setsid sleep sync tee touch "
-           "true ulimit umount uname wget whoami")
+APPLETS = ("sh cat cp date dd df echo env false grep hostname id kill ln ls mkdir mknod mount nc ps rm seq setsid sleep sync tee touch "
+           "tr tail true umount uname wget whoami")
 
 
 def skip(why):
@@ -74,7 +74,8 @@ def make_image(name=IMAGE, files=(), changes=()):
         for directory in ("bin", "dev", "etc", "home/other", "proc", "root", "run", "sys", "tmp", "usr/bin", "var/tmp"):
             (root / directory).mkdir(parents=True)
         (root / "root").chmod(0o700)
-        (root / "tmp").chmod(0o1777)
+        for place in ("tmp", "var/tmp"):  # runc gives a tmpfs there the mode that the image has
+            (root / place).chmod(0o1777)
         shutil.copy("/bin/busybox", root / "bin/busybox")
         for applet in APPLETS.split():
             (root / "bin" / applet).symlink_to("busybox")
@@ -105,3 +106,35 @@ def containers():
     """Names of all that this storage has, also those that Podman itself would not list."""
     listed = podman("ps", "--all", "--external", "--format", "{{.Names}}").stdout.split()
     return sorted(listed)
+
+
+def processes_called(program):
+    """Pids by the name of their program, zombies left out."""
+    found = []
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            name = (entry / "cmdline").read_bytes().split(b"\0")[0]
+        except OSError:
+            continue
+        if os.path.basename(name.decode(errors="replace")) == program:
+            found.append(int(entry.name))
+    return found
+
+
+def container_of(conmon):
+    """The name that a conmon was started with; empty: it is gone."""
+    try:
+        words = pathlib.Path(f"/proc/{conmon}/cmdline").read_text().split("\0")
+    except OSError:
+        return ""
+    return words[words.index("-n") + 1] if "-n" in words else ""
+
+
+def trust(registry):
+    """Its images may be pulled without TLS. The file is seen in this mount namespace alone."""
+    directory = pathlib.Path("/etc/containers/registries.conf.d")
+    if not os.path.ismount(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        subprocess.check_call(["mount", "-t", "tmpfs", "test", directory])
+    with open(directory / "test.conf", "a") as file:
+        file.write(f'[[registry]]\nlocation = "{registry}"\ninsecure = true\n')

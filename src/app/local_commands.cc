@@ -4,12 +4,16 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstddef>
+#include <cstdlib>
 #include <filesystem>
 
 #include "app/fsck.h"
@@ -129,11 +133,32 @@ int startInBackground(const cli::UpOptions& options, const Console& console, Clo
   return cli::kExitOk;
 }
 
+// sd_notify(3) without its library: systemd takes the service as started when it serves.
+void tellServiceManager() {
+  const char* name = getenv("NOTIFY_SOCKET");
+  sockaddr_un address{};
+  if (name == nullptr || (name[0] != '/' && name[0] != '@')) return;
+  const std::string path(name);
+  unsetenv("NOTIFY_SOCKET");  // not for the jobs
+  if (path.size() >= sizeof address.sun_path) return;
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, path.size());
+  if (path[0] == '@') address.sun_path[0] = '\0';
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return;
+  constexpr std::string_view kReady = "READY=1";
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
+  static_cast<void>(sendto(fd, kReady.data(), kReady.size(), MSG_NOSIGNAL,
+                           reinterpret_cast<const sockaddr*>(&address), size));
+  close(fd);
+}
+
 int up(const cli::UpOptions& options, const Console& console, Clock& clock, Rng& rng) {
   if (auto made = makeHome(options.home); !made) return console.complain(made.error());
   if (!options.foreground) return startInBackground(options, console, clock, rng);
   auto done = serveHere(options, clock, rng, [&](const Ready& ready) {
     for (const auto& line : ready.lines) console.say(line);
+    tellServiceManager();
   });
   return done ? cli::kExitOk : console.complain(done.error());
 }

@@ -226,8 +226,8 @@ bool anyLive(const House& house) {
   return live;
 }
 
-// Until all jobs have ended, someone asks to end once more, or, with a ledger that can record no end
-// (a disk that died), they have had their time.
+// Until all jobs have ended, someone asks to end once more, or, with a ledger that can record no
+// end (a disk that died), they have had their time.
 void endJobs(const House& house, Ending& ending, const ServeOptions& options) {
   options.log("stopping all jobs");
   stopAllJobs(house);

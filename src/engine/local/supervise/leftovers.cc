@@ -47,7 +47,7 @@ Result<std::uint32_t> killLeftovers(const std::string& dir, const Launch& launch
       if (isAlive(rank.init)) found.insert(rank.init.pid);
     }
   }
-  for (const auto& process : processesTagged(attemptTag(dir, launch))) found.insert(process.pid);
+  for (const auto& process : processesTagged(dir, launch)) found.insert(process.pid);
   for (const auto pid : found) ::kill(pid, SIGKILL);
   if (found.empty() && !inGroup) {
     // Only now: while something still makes containers, none is removed for good.

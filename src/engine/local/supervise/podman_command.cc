@@ -58,6 +58,7 @@ class Builder {
   Builder(const Launch& launch, const RankLaunch& rank, const ContainerPlace& place)
       : launch_(launch), rank_(rank), place_(place) {
     for (const auto& path : launch.maskPaths) masked_.push_back(real(path));
+    for (const auto& path : processViews()) masked_.push_back(path);
   }
 
   Result<Container> build() {
@@ -68,8 +69,12 @@ class Builder {
     add({"--mount", "type=bind,src=" + field(place_.init) + ",dst=" + kInitInside + ",ro=true"});
     add({"--mount", "type=bind,src=" + field(place_.reportsDirectory) + ",dst=" + kReportsInside});
     for (const auto& mount : rank_.mounts) BOLE_TRY(bind(mount));
-    // The working directory is Bole's own or one that the engine vouches for.
-    BOLE_TRY(bind({rank_.cwd, rank_.cwd, false, true}));
+    // The working directory is Bole's own or one that the engine vouches for. What lies in a mount
+    // of Bole's is there.
+    const bool there = std::any_of(
+        rank_.mounts.begin(), rank_.mounts.end(),
+        [&](const Mount& mount) { return mount.fromBole && isBelow(rank_.cwd, mount.target); });
+    if (!there) BOLE_TRY(bind({rank_.cwd, rank_.cwd, false, true}));
     privateFiles();
     passages();
     add({"--entrypoint", kInitInside, "--", rank_.image, place_.attemptDirectory,
@@ -158,6 +163,11 @@ class Builder {
                         .at(mount.source));
       }
     }
+    const auto seen = seeMount(source);
+    if (!seen) {
+      return fail(makeError(ErrorCode::kInvalid, "a mount's source changes").at(mount.source));
+    }
+    out_.mounts.push_back({mount.target, seen->device, seen->inode});
     add({"--mount", "type=bind,src=" + field(source) + ",dst=" + field(mount.target) + ",nosuid,nodev" +
                         (mount.readOnly ? ",ro=true" : "")});
     if (!mount.fromBole) mask(source, mount.target);

@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "engine/local/supervise/attempt_files.h"
+#include "engine/local/supervise/sandbox.h"
 
 namespace bole::supervise {
 
@@ -32,6 +33,7 @@ struct ContainerPlace {
 
 struct Container {
   std::vector<std::string> arguments;    // "run" and all that follows
+  std::vector<MountSeen> mounts;         // as they were looked at: see checkMounted
   std::vector<std::string> directories;  // to be made first, 0755: mounted where the image's own would bar the way
 };
 

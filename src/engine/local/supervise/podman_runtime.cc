@@ -1,8 +1,10 @@
 #include "engine/local/supervise/podman_runtime.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <sstream>
 
 #include "engine/local/init/init_protocol.h"
@@ -104,7 +106,7 @@ std::optional<std::string> PodmanRuntime::failure() const {
   return images_->failure()->message();
 }
 
-Result<void> PodmanRuntime::plan(const RankLaunch& rank, SpawnPlan& plan) {
+Result<std::vector<MountSeen>> PodmanRuntime::plan(const RankLaunch& rank, SpawnPlan& plan) {
   const auto own = rankDirectory(place_.directory, rank.rank);
   ContainerPlace where;
   where.name = containerName(place_.tag, rank.rank);
@@ -121,14 +123,19 @@ Result<void> PodmanRuntime::plan(const RankLaunch& rank, SpawnPlan& plan) {
   if (!devices.note.empty()) note(devices.note);
   where.devices = std::move(devices.options);
   where.ulimits = ulimitOptions(facts_);
-  BOLE_ASSIGN(const auto container, buildContainer(launch_, rank, where));
+  BOLE_ASSIGN(auto container, buildContainer(launch_, rank, where));
   if (!container.directories.empty()) BOLE_TRY(makeDirectory(where.passages, 0755));
-  for (const auto& directory : container.directories) BOLE_TRY(makeDirectory(directory, 0755));
+  for (const auto& directory : container.directories) {
+    BOLE_TRY(makeDirectory(directory, 0755));
+    if (::chmod(directory.c_str(), 0755) != 0) {  // whatever this process's umask says
+      return fail(systemError(errno, "cannot open the directory to the job", directory));
+    }
+  }
   plan.argv = podman();
   plan.argv.insert(plan.argv.end(), container.arguments.begin(), container.arguments.end());
   plan.config.insert(plan.config.end(),
                      {init::kInherit, "1", init::kConfine, "1", init::kFiles, "65536"});
-  return {};
+  return std::move(container.mounts);
 }
 
 void PodmanRuntime::rankIsUp(std::uint32_t rank, pid_t init) {

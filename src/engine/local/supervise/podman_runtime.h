@@ -20,6 +20,7 @@
 #include "engine/local/supervise/podman_images.h"
 #include "engine/local/supervise/podman_ports.h"
 #include "engine/local/supervise/rank_process.h"
+#include "engine/local/supervise/sandbox.h"
 
 namespace bole::supervise {
 
@@ -50,7 +51,8 @@ class PodmanRuntime {
   }
 
   // Adds what makes this rank's container; the command and its environment are in the plan already.
-  [[nodiscard]] Result<void> plan(const RankLaunch& rank, SpawnPlan& plan);
+  // Returns what is mounted, as it was looked at.
+  [[nodiscard]] Result<std::vector<MountSeen>> plan(const RankLaunch& rank, SpawnPlan& plan);
 
   // The rank's init said hello: where its container's group is becomes known.
   void rankIsUp(std::uint32_t rank, pid_t init);

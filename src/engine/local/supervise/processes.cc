@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <set>
 
 #include "engine/local/supervise/posix.h"
 
@@ -74,16 +75,31 @@ std::vector<ProcessFacts> descendantsOf(pid_t root) {
   return found;
 }
 
-std::vector<ProcessFacts> processesTagged(const std::string& tag) {
-  const std::string wanted = std::string(1, '\0') + kTagVariable + "=" + tag + '\0';
+namespace {
+
+// Who it really is: its files in /proc are root's where it does not let itself be looked into.
+std::optional<uid_t> userOf(pid_t pid) {
+  const auto text = readFile("/proc/" + std::to_string(pid) + "/status", 65536);
+  const auto at = text ? text->find("\nUid:\t") : std::string::npos;
+  if (at == std::string::npos) return std::nullopt;
+  return static_cast<uid_t>(::strtoul(text->c_str() + at + 6, nullptr, 10));
+}
+
+}  // namespace
+
+std::vector<ProcessFacts> processesTagged(const std::string& dir, const Launch& launch) {
+  const std::string wanted =
+      std::string(1, '\0') + kTagVariable + "=" + attemptTag(dir, launch) + '\0';
+  std::set<uid_t> users = {::geteuid()};
+  for (const auto& rank : launch.ranks) users.insert(rank.uid);
   std::vector<ProcessFacts> found;
   for (const auto& process : allProcesses()) {
     if (process.state == 'Z' || process.pid == ::getpid()) continue;
     const auto text = readFile("/proc/" + std::to_string(process.pid) + "/environ", 8u << 20);
     if (!text) continue;
-    if ((std::string(1, '\0') + *text + '\0').find(wanted) != std::string::npos) {
-      found.push_back(process);
-    }
+    if ((std::string(1, '\0') + *text + '\0').find(wanted) == std::string::npos) continue;
+    const auto user = userOf(process.pid);
+    if (user && users.count(*user) > 0) found.push_back(process);
   }
   return found;
 }

@@ -27,9 +27,11 @@ struct ProcessFacts {
 // All below `root`, children before their children, zombies left out.
 [[nodiscard]] std::vector<ProcessFacts> descendantsOf(pid_t root);
 
-// The processes whose environment at exec holds BOLE_ATTEMPT_TAG=tag. Zombies and this process are
-// left out.
-[[nodiscard]] std::vector<ProcessFacts> processesTagged(const std::string& tag);
+// The processes whose environment at exec holds the attempt's tag, of this user or of one of its
+// ranks': whoever else writes it into his environment cannot have himself taken for a part of it,
+// and so keep it from ending. Zombies and this process are left out.
+[[nodiscard]] std::vector<ProcessFacts> processesTagged(const std::string& dir,
+                                                        const Launch& launch);
 inline constexpr char kTagVariable[] = "BOLE_ATTEMPT_TAG";
 // Of the attempt in this directory: the same for whoever asks, different for all others on the
 // machine.

@@ -39,8 +39,8 @@ bool isBelow(const std::string& path, const std::string& top) {
                          path[top.size()] == '/');
 }
 
-// Where the kernel shows processes: the environment and the memory of other jobs of the same user
-// among them.
+}  // namespace
+
 std::vector<std::string> processViews() {
   std::vector<std::string> found;
   const auto text = readFile("/proc/self/mountinfo", 16u << 20);
@@ -54,6 +54,8 @@ std::vector<std::string> processViews() {
   }
   return found;
 }
+
+namespace {
 
 // Absolute and without "." and "..".
 bool isNormal(const std::string& path) {
@@ -211,7 +213,7 @@ class Builder {
                         .at(mount.source));
       }
     }
-    auto seen = lookAt(AT_FDCWD, source, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+    const auto seen = seeMount(source);
     if (!seen)
       return fail(makeError(ErrorCode::kInvalid, "a mount's source changes").at(mount.source));
     out_.mounts.push_back({mount.target, seen->device, seen->inode});
@@ -257,6 +259,10 @@ class Builder {
 };
 
 }  // namespace
+
+std::optional<MountSeen> seeMount(const std::string& source) {
+  return lookAt(AT_FDCWD, source, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+}
 
 Result<void> checkMounted(pid_t process, const std::vector<MountSeen>& mounts) {
   BOLE_ASSIGN(const auto root, openFile("/proc/" + std::to_string(process) + "/root",

@@ -13,6 +13,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,13 @@ struct SandboxPlace {
 // is masked, or that is where none may be.
 [[nodiscard]] Result<Sandbox> buildSandbox(const Launch& launch, const RankLaunch& rank,
                                            const SandboxPlace& place);
+
+// Where the kernel shows processes: the environment and the memory of other jobs of the same user
+// among them.
+[[nodiscard]] std::vector<std::string> processViews();
+
+// What is at that path now (`target` is the path itself); empty: nothing, or a link is on the way.
+[[nodiscard]] std::optional<MountSeen> seeMount(const std::string& source);
 
 // That these very things are mounted where that process is. For root; errors as above.
 [[nodiscard]] Result<void> checkMounted(pid_t process, const std::vector<MountSeen>& mounts);

@@ -403,6 +403,30 @@ TEST_F(Sandboxed, OtherProcessesAreNotSeenNotEvenOfItsOwnUser) {
   EXPECT_EQ(output(1), "here\n");
 }
 
+// Nobody keeps another project's attempt, and its GPUs, from ending by saying that he is of it.
+TEST_F(Sandboxed, WhoeverSaysThatHeIsOfItIsNot) {
+  launch.cgroup = "";
+  const auto tag = std::string(kTagVariable) + "=" + attemptTag(dir, launch);
+  const pid_t other = ::fork();
+  if (other == 0) {
+    constexpr uid_t kOther = testing::kJobUid + 1;
+    if (::setresuid(kOther, kOther, kOther) != 0) ::_exit(1);
+    ::execle("/bin/sleep", "sleep", "1000", nullptr,
+             std::array<const char*, 2>{tag.c_str(), nullptr}.data());
+    ::_exit(127);
+  }
+  const auto proc = "/proc/" + std::to_string(other);
+  ASSERT_TRUE(testing::eventually([&] { return testing::readText(proc + "/comm") == "sleep\n"; }));
+  addShell("exit 0");
+  spawn();
+  reap();
+  EXPECT_TRUE(readEnd(dir).value_or(std::nullopt).has_value());
+  EXPECT_EQ(leftovers(), 0U);
+  EXPECT_NE(processFacts(other).value_or(ProcessFacts{}).state, 'Z');
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+}
+
 TEST_F(Sandboxed, AForkBombEndsWithItsAttempt) {
   launch.maxProcesses = 100;
   addShell(

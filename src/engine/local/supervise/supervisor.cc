@@ -330,7 +330,7 @@ Result<SpawnPlan> Supervisor::planOf(const RankLaunch& rank) {
     return plan;
   }
   if (launch_.runtime == RuntimeKind::kPodman) {
-    BOLE_TRY(podman_->plan(rank, plan));
+    BOLE_ASSIGN(mounts_[rank.rank], podman_->plan(rank, plan));
     return plan;
   }
   BOLE_TRY(planSandbox(rank, plan));
@@ -850,7 +850,7 @@ void Supervisor::waitUntilNothingIsLeft() {
     // Where Podman puts a container is its own affair in the end.
     if (!cgroup_.contains() || podman_) {
       auto processes = descendantsOf(::getpid());
-      for (const auto& tagged : processesTagged(tag_)) processes.push_back(tagged);
+      for (const auto& tagged : processesTagged(dir_, launch_)) processes.push_back(tagged);
       left += processes.size();
       for (const auto& process : processes) ::kill(process.pid, SIGKILL);
     }

@@ -264,7 +264,7 @@ class AttemptWorld : public ::testing::Test {
     EXPECT_TRUE(left.empty()) << left.size() << " processes are left, for example "
                               << left.front().pid << " "
                               << readText("/proc/" + std::to_string(left.front().pid) + "/cmdline");
-    EXPECT_TRUE(processesTagged(attemptTag(dir, launch)).empty());
+    EXPECT_TRUE(processesTagged(dir, launch).empty());
     EXPECT_FALSE(!cgroupRoot().empty() && !launch.cgroup.empty() && pathExists(groupPath()))
         << groupPath() << " is left";
     EXPECT_FALSE(!cgroupRoot().empty() && pathExists(cgroupRoot() + "/" + groupOfTest()))

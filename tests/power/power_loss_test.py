@@ -14,6 +14,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -145,13 +146,13 @@ class Job:
         self.code = rng.choice([0, 0, 0, 0, 3, 42, 137])
         self.ranks = rng.randint(1, 3)
         self.restarts = rng.random() < 0.4
-        self.seconds = rng.choice([0.05, 0.3, 1.5, 6])
+        self.seconds = rng.choice([0.05, 0.3, 1.5, 4])
         self.id = None       # once acknowledged
         self.ended = None    # (state, exit code), once anyone was told
 
     def text(self):
         script = RANK.replace("SECONDS", str(self.seconds)).replace("CODE", str(self.code))
-        restart = "restart: {policy: on-failure, max_retries: 5, backoff: 100ms}\n" if self.restarts else ""
+        restart = "restart: {policy: on-failure, max_retries: 2, backoff: 100ms}\n" if self.restarts else ""
         indented = "".join(f"        {line}\n" for line in script.split("\n"))
         return (f"name: {self.name}\n{restart}tasks:\n  - name: worker\n    replicas: {self.ranks}\n    gpus: 1\n"
                 f"    cpus: 0.1\n    mounts: ['/run/said:/said']\n    command:\n      - /bin/sh\n      - -c\n"
@@ -423,6 +424,7 @@ def main():
     xfs = arguments.losses // 4 if arguments.xfs is None else arguments.xfs
     directory = pathlib.Path(tempfile.mkdtemp(prefix="bole-power-"))
     server = Server(PowerVm(directory))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the VM goes too
     sums = {}
     try:
         server.vm.provision(arguments.build)

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """The crash test: a real server and real rank processes, killed with SIGKILL at random instants.
 
-    crash_test.py BUILD [--kills N] [--victims server|all] [--seed S]
+    crash_test.py BUILD [--kills N] [--victims server|conmon|all] [--image] [--seed S]
+
+With --image every rank is a Podman container, and conmons are among the victims.
 
 Promised, and looked at: no job whose submission was acknowledged is lost or doubled; no rank starts twice in one attempt;
 no GPU is given to two ranks at once (each rank holds a lock of its GPU for as long as any process of it lives); every exit
@@ -16,6 +18,7 @@ import sys
 import threading
 import time
 
+import podman_world
 from bole import ApiError, Bole
 
 RANK = r"""
@@ -27,19 +30,19 @@ exit CODE
 """
 
 
-def spec(name, ranks, seconds, code, locks):
+def spec(name, ranks, seconds, code, locks, image):
     script = RANK.replace("SECONDS", f"{seconds:.3f}").replace("CODE", str(code))
     indented = "".join(f"        {line}\n" for line in script.strip().split("\n"))
-    return (f"name: {name}\ntasks:\n  - name: worker\n    replicas: {ranks}\n    gpus: 1\n    cpus: 0.1\n"
+    return (f"name: {name}\ntasks:\n  - name: worker\n    replicas: {ranks}\n    gpus: 1\n    cpus: 0.1\n{image}"
             f"    mounts: ['{locks}:/locks']\n    command:\n      - /bin/sh\n      - -c\n      - |\n{indented}")
 
 
 class Client(threading.Thread):
     """Submits small gangs without pause, some of which are stopped again; insists until it has an answer."""
 
-    def __init__(self, bole, locks, rng):
+    def __init__(self, bole, locks, rng, image):
         super().__init__(daemon=True)
-        self.bole, self.locks, self.rng = bole, locks, rng
+        self.bole, self.locks, self.rng, self.image = bole, locks, rng, image
         self.jobs = {}  # id: (name, code)
         self.stopped = set()
         self.done = False
@@ -52,7 +55,8 @@ class Client(threading.Thread):
                 number += 1
                 name = f"job-{number}"
                 code = self.rng.choice([0, 0, 0, 1, 3, 42, 137, 255])
-                text = spec(name, self.rng.randint(1, 3), self.rng.uniform(0.02, 0.7), code, self.locks)
+                text = spec(name, self.rng.randint(1, 3), self.rng.uniform(0.02, 0.7), code, self.locks,
+                            self.image)
                 job = self.insist(lambda: self.bole.submit(text, request_id=name))
                 if job in self.jobs:
                     raise AssertionError(f"job {job} was given to {name} and to {self.jobs[job][0]}")
@@ -89,7 +93,7 @@ class Client(threading.Thread):
 def victims_of(bole, kind, rng):
     if kind == "server":
         return None
-    pids = {"supervisor": bole.supervisors, "init": bole.inits}[kind]()
+    pids = {"supervisor": bole.supervisors, "init": bole.inits, "conmon": lambda: podman_world.conmons(bole.home)}[kind]()
     return rng.choice(pids) if pids else None
 
 
@@ -98,7 +102,9 @@ def fsck(bole):
 
 
 def attack(bole, client, arguments, rng):
-    kinds = ["server"] if arguments.victims == "server" else ["server", "server", "supervisor", "init"]
+    kinds = {"server": ["server"], "conmon": ["conmon", "conmon", "server"],
+             "all": ["server", "supervisor", "conmon", "init"] if arguments.image else ["server", "server", "supervisor", "init"]
+             }[arguments.victims]
     counts = {}
     for number in range(arguments.kills):
         time.sleep(rng.uniform(0, 0.5))
@@ -166,9 +172,15 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
     parser.add_argument("--kills", type=int, default=int(os.environ.get("BOLE_CRASH_KILLS", "20")))
-    parser.add_argument("--victims", choices=["server", "all"], default="server")
+    parser.add_argument("--victims", choices=["server", "conmon", "all"], default="server")
+    parser.add_argument("--image", action="store_true")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big"))
     arguments = parser.parse_args()
+    image = ""
+    if arguments.image:
+        podman_world.enter()
+        podman_world.make_image(files=podman_world.with_libraries("/usr/bin/flock", "/usr/bin/flock"))
+        image = f"    image: {podman_world.IMAGE}\n"
     print(f"seed {arguments.seed}")
     rng = random.Random(arguments.seed)
     began = time.monotonic()
@@ -177,7 +189,7 @@ def main():
         locks.mkdir()
         locks.chmod(0o777)
         bole.up()
-        client = Client(bole, locks, random.Random(arguments.seed + 1))
+        client = Client(bole, locks, random.Random(arguments.seed + 1), image)
         client.start()
         counts = attack(bole, client, arguments, rng)
         client.done = True
@@ -188,6 +200,10 @@ def main():
         problems, tally, starts = judge(bole, client, arguments)
         fsck(bole)
         bole.wait_until(lambda: not bole.supervisors() and not bole.inits(), "no process is left", 20)
+        if arguments.image:
+            problems += [f"the container {name} is left" for name in podman_world.containers()]
+            problems += [f"the conmon {pid} is left" for pid in podman_world.conmons(bole.home)]
+            problems += [f"the group {path} is left" for path in podman_world.groups_of(bole.home)]
     for problem in problems:
         print("PROBLEM", problem)
     print(f"{counts} killed in {time.monotonic() - began:.0f} s; {len(client.jobs)} jobs acknowledged: {tally}; "

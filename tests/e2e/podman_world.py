@@ -121,13 +121,27 @@ def processes_called(program):
     return found
 
 
-def container_of(conmon):
-    """The name that a conmon was started with; empty: it is gone."""
-    try:
-        words = pathlib.Path(f"/proc/{conmon}/cmdline").read_text().split("\0")
-    except OSError:
-        return ""
-    return words[words.index("-n") + 1] if "-n" in words else ""
+def tag_of(path):
+    """As attempts are named to tell homes apart: FNV-1a of the attempt's directory."""
+    number = 14695981039346656037
+    for byte in os.path.realpath(path).encode():
+        number = (number ^ byte) * 1099511628211 % 2 ** 64
+    return f"{number:016x}"
+
+
+def conmons(home):
+    """Pids of the conmons of this home's containers, which are named after the directory of their attempt."""
+    tags = {tag_of(path) for path in pathlib.Path(home, "attempts").glob("[0-9]*")}
+    found = []
+    for pid in processes_called("conmon"):
+        try:
+            words = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        except OSError:
+            continue
+        name = words[words.index("-n") + 1] if "-n" in words else ""
+        if any(name.startswith(f"bole-{tag}-") for tag in tags):
+            found.append(pid)
+    return found
 
 
 def trust(registry):
@@ -138,3 +152,12 @@ def trust(registry):
         subprocess.check_call(["mount", "-t", "tmpfs", "test", directory])
     with open(directory / "test.conf", "a") as file:
         file.write(f'[[registry]]\nlocation = "{registry}"\ninsecure = true\n')
+
+
+def groups_of(home):
+    """Control groups of this home's attempts, in all hierarchies."""
+    number = 0xCBF29CE484222325
+    for byte in str(home).encode():  # as the engine names a home: FNV-1a, the last six digits
+        number = (number ^ byte) * 0x100000001B3 % 2 ** 64
+    top = pathlib.Path("/sys/fs/cgroup")
+    return sorted(str(path) for pattern in ("*/bole-%06x*", "bole-%06x*") for path in top.glob(pattern % (number & 0xFFFFFF)))

@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
 GENERATE = cmake -S . -B $(1) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo $(CMAKE_FLAGS) $(2)
 
-.PHONY: help run build test quick lint format bench sanitize fuzz install clean
+.PHONY: help run build test quick lint format bench sanitize fuzz power systemd install clean
 
 help:
 	@echo 'make run       build, start the cloud on this machine and train the first job to its end'
@@ -15,6 +15,8 @@ help:
 	@echo 'make bench     benchmarks against peers, as ratios'
 	@echo 'make sanitize  unit and simulation tests under ASan+UBSan and TSan'
 	@echo 'make fuzz      the fuzzers and the simulation, longer (FUZZ_SECONDS=60)'
+	@echo 'make power     the server in a VM that loses power (LOSSES=20), about a minute each'
+	@echo 'make systemd   the service in a VM: restarts, boot, limits, a clock that is set'
 	@echo 'make install   bole to /usr/local (PREFIX=..., DESTDIR=...)'
 	@echo 'make clean     away with $(BUILD)/'
 
@@ -63,6 +65,14 @@ sanitize:
 fuzz:
 	@tools/bootstrap build run test
 	tools/fuzz $(BUILD)
+
+LOSSES ?= 20
+power systemd:
+	@tools/bootstrap build run
+	@tests/vm/vm.sh deps
+	@$(MAKE) --no-print-directory $(BUILD)/.run-configured
+	@cmake --build $(BUILD) --target bole-all
+	$(if $(filter power,$@),tests/power/power_loss_test.py $(BUILD) --losses $(LOSSES),tests/vm/systemd_test.py $(BUILD))
 
 PREFIX ?= /usr/local
 install:

@@ -36,7 +36,8 @@ void keep(const Device& device, CdiNames& names) {
 
 std::string stringOf(const Json& json, const char* key) {
   const auto found = json.is_object() ? json.find(key) : json.end();
-  return json.is_object() && found != json.end() && found->is_string() ? found->get<std::string>() : "";
+  return json.is_object() && found != json.end() && found->is_string() ? found->get<std::string>()
+                                                                       : "";
 }
 
 const Json* memberOf(const Json& json, const char* key) {
@@ -64,13 +65,15 @@ CdiNames parseJson(const Json& json) {
 
 std::string unquoted(std::string text) {
   while (!text.empty() && (text.back() == ' ' || text.back() == '\r')) text.pop_back();
-  if (text.size() >= 2 && text.front() == text.back() && (text.front() == '"' || text.front() == '\'')) {
+  if (text.size() >= 2 && text.front() == text.back() &&
+      (text.front() == '"' || text.front() == '\'')) {
     return text.substr(1, text.size() - 2);
   }
   return text;
 }
 
-// One line of the block style that nvidia-ctk writes: where it begins, whether a list's item does, and "key: value".
+// One line of the block style that nvidia-ctk writes: where it begins, whether a list's item does,
+// and "key: value".
 struct Line {
   std::size_t indent = 0;
   bool isItem = false;
@@ -139,7 +142,8 @@ CdiNames readCdi(const std::vector<std::string>& directories) {
   for (const auto& directory : directories) {
     std::vector<std::string> files;
     std::error_code lost;
-    for (std::filesystem::directory_iterator at(directory, lost), end; !lost && at != end; at.increment(lost)) {
+    for (std::filesystem::directory_iterator at(directory, lost), end; !lost && at != end;
+         at.increment(lost)) {
       const auto kind = at->path().extension();
       if (kind == ".yaml" || kind == ".json") files.push_back(at->path().string());
     }
@@ -154,9 +158,10 @@ CdiNames readCdi(const std::vector<std::string>& directories) {
 GpuDevices deviceOptions(const std::vector<std::string>& nodes, const CdiNames& names) {
   GpuDevices out;
   const bool anyGpu = std::any_of(nodes.begin(), nodes.end(), isGpuNode);
-  const bool named = anyGpu && std::all_of(nodes.begin(), nodes.end(), [&](const std::string& node) {
-                       return !isGpuNode(node) || names.count(node) > 0;
-                     });
+  const bool named =
+      anyGpu && std::all_of(nodes.begin(), nodes.end(), [&](const std::string& node) {
+        return !isGpuNode(node) || names.count(node) > 0;
+      });
   for (const auto& node : nodes) {
     if (named && isGpuNode(node)) {
       out.options.insert(out.options.end(), {"--device", names.at(node)});
@@ -167,7 +172,8 @@ GpuDevices deviceOptions(const std::vector<std::string>& nodes, const CdiNames& 
   }
   if (anyGpu && !named) {
     out.note =
-        "GPUs are given as bare device nodes, so that the image must bring the driver's libraries: no CDI "
+        "GPUs are given as bare device nodes, so that the image must bring the driver's libraries: "
+        "no CDI "
         "specification names them (nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml)";
   }
   return out;

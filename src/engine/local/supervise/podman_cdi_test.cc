@@ -1,4 +1,5 @@
-// CDI specifications as nvidia-ctk writes them, in YAML and in JSON, and what becomes of a rank's devices.
+// CDI specifications as nvidia-ctk writes them, in YAML and in JSON, and what becomes of a rank's
+// devices.
 #include "engine/local/supervise/podman_cdi.h"
 
 #include <gtest/gtest.h>
@@ -54,34 +55,43 @@ constexpr char kJson[] = R"({"cdiVersion": "0.6.0", "kind": "nvidia.com/gpu", "d
 using Options = std::vector<std::string>;
 
 TEST(Cdi, OfYaml) {
-  EXPECT_EQ(parseCdi(kYaml), (CdiNames{{"/dev/nvidia0", "nvidia.com/gpu=0"},
-                                       {"/dev/nvidia3", "nvidia.com/gpu=GPU-1d2f0d9c-0000-0000-0000-000000000000"}}));
+  EXPECT_EQ(
+      parseCdi(kYaml),
+      (CdiNames{{"/dev/nvidia0", "nvidia.com/gpu=0"},
+                {"/dev/nvidia3", "nvidia.com/gpu=GPU-1d2f0d9c-0000-0000-0000-000000000000"}}));
 }
 
 TEST(Cdi, OfYamlThatBeginsWithAName) {
-  EXPECT_EQ(parseCdi("kind: nvidia.com/gpu\ndevices:\n  - name: '5'\n    containerEdits:\n      deviceNodes:\n"
-                     "        - path: /dev/nvidia5\n"),
-            (CdiNames{{"/dev/nvidia5", "nvidia.com/gpu=5"}}));
+  EXPECT_EQ(
+      parseCdi(
+          "kind: nvidia.com/gpu\ndevices:\n  - name: '5'\n    containerEdits:\n      deviceNodes:\n"
+          "        - path: /dev/nvidia5\n"),
+      (CdiNames{{"/dev/nvidia5", "nvidia.com/gpu=5"}}));
 }
 
 TEST(Cdi, OfJson) {
-  EXPECT_EQ(parseCdi(kJson), (CdiNames{{"/dev/nvidia0", "nvidia.com/gpu=0"}, {"/dev/nvidia1", "nvidia.com/gpu=1"}}));
+  EXPECT_EQ(parseCdi(kJson),
+            (CdiNames{{"/dev/nvidia0", "nvidia.com/gpu=0"}, {"/dev/nvidia1", "nvidia.com/gpu=1"}}));
 }
 
 TEST(Cdi, OtherKindsAndOtherFilesSayNothing) {
-  for (const auto* text : {"", "devices", "kind: intel.com/gpu\ndevices:\n- name: a\n  path: /dev/nvidia0\n", "[]", "{}", "3",
-                           R"({"kind": "nvidia.com/gpu"})", R"({"kind": "nvidia.com/gpu", "devices": [1, {"name": 3}]})",
-                           R"({"kind": "nvidia.com/gpu", "devices": [{"name": "x", "containerEdits": []}]})",
-                           "- \n-\n:\n - :\n", "kind: nvidia.com/gpu\ndevices:\n"}) {
+  for (const auto* text :
+       {"", "devices", "kind: intel.com/gpu\ndevices:\n- name: a\n  path: /dev/nvidia0\n", "[]",
+        "{}", "3", R"({"kind": "nvidia.com/gpu"})",
+        R"({"kind": "nvidia.com/gpu", "devices": [1, {"name": 3}]})",
+        R"({"kind": "nvidia.com/gpu", "devices": [{"name": "x", "containerEdits": []}]})",
+        "- \n-\n:\n - :\n", "kind: nvidia.com/gpu\ndevices:\n"}) {
     EXPECT_TRUE(parseCdi(text).empty()) << text;
   }
 }
 
 TEST(Cdi, GpusGoByNameAndBringWhatTheyShare) {
-  const auto devices = deviceOptions({"/dev/nvidia3", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/infiniband/uverbs0"},
-                                     parseCdi(kYaml));
-  EXPECT_EQ(devices.options, (Options{"--device", "nvidia.com/gpu=GPU-1d2f0d9c-0000-0000-0000-000000000000", "--device",
-                                      "/dev/infiniband/uverbs0"}));
+  const auto devices = deviceOptions(
+      {"/dev/nvidia3", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/infiniband/uverbs0"},
+      parseCdi(kYaml));
+  EXPECT_EQ(devices.options,
+            (Options{"--device", "nvidia.com/gpu=GPU-1d2f0d9c-0000-0000-0000-000000000000",
+                     "--device", "/dev/infiniband/uverbs0"}));
   EXPECT_EQ(devices.note, "");
 }
 

@@ -40,8 +40,8 @@ constexpr int kNotRun = 127;
 
 Result<pid_t> startPodman(const PodmanChild& child) {
   BOLE_ASSIGN(const auto null, openFile("/dev/null", O_RDONLY, 0, "cannot open"));
-  BOLE_ASSIGN(const auto output,
-              openFile(child.output, O_WRONLY | O_CREAT | O_TRUNC, 0600, "cannot keep what Podman says"));
+  BOLE_ASSIGN(const auto output, openFile(child.output, O_WRONLY | O_CREAT | O_TRUNC, 0600,
+                                          "cannot keep what Podman says"));
   std::vector<char*> argv;
   for (const auto& word : child.argv) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);

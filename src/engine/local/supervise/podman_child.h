@@ -1,4 +1,5 @@
-// Podman as a child of this process that does one thing and ends: looks for an image, pulls one, removes containers.
+// Podman as a child of this process that does one thing and ends: looks for an image, pulls one,
+// removes containers.
 #pragma once
 
 #include <sys/types.h>
@@ -18,14 +19,15 @@ struct PodmanChild {
   int network = -1;                    // a network namespace to be in
 };
 
-// Errors: kUnavailable and the like where no process can be made; whatever goes wrong later is its exit code.
+// Errors: kUnavailable and the like where no process can be made; whatever goes wrong later is its
+// exit code.
 [[nodiscard]] Result<pid_t> startPodman(const PodmanChild& child);
 
 // The last line that says something, without Podman's "Error: ".
 [[nodiscard]] std::string lastError(const std::string& text);
 
-// "PATH=..." of this process as Podman wants it: HOME where it is not set, and the attempt's tag, so that whatever it
-// starts is found by it.
+// "PATH=..." of this process as Podman wants it: HOME where it is not set, and the attempt's tag,
+// so that whatever it starts is found by it.
 void preparePodmanEnvironment(const std::string& tag);
 
 }  // namespace bole::supervise

@@ -17,8 +17,9 @@ constexpr std::int64_t kPeriodMicros = 100'000;
 constexpr std::int64_t kLeastQuotaMicros = 1000;  // the kernel takes no less
 
 // What every container has of its own, from Podman or from Bole.
-constexpr const char* kOwn[] = {"/proc", "/sys", "/dev", kReportsInside, kInitInside, "/run/.containerenv",
-                                "/etc/passwd", "/etc/group"};
+constexpr const char* kOwn[] = {"/proc",        "/sys",      "/dev",
+                                kReportsInside, kInitInside, "/run/.containerenv",
+                                "/etc/passwd",  "/etc/group"};
 
 std::string real(const std::string& path) {
   char* found = ::realpath(path.c_str(), nullptr);
@@ -29,11 +30,13 @@ std::string real(const std::string& path) {
 
 bool isBelow(const std::string& path, const std::string& top) {
   if (top == "/") return true;
-  return path == top || (path.size() > top.size() && path.compare(0, top.size(), top) == 0 && path[top.size()] == '/');
+  return path == top || (path.size() > top.size() && path.compare(0, top.size(), top) == 0 &&
+                         path[top.size()] == '/');
 }
 
 bool isNormal(const std::string& path) {
-  return !path.empty() && path.front() == '/' && path == std::filesystem::path(path).lexically_normal() &&
+  return !path.empty() && path.front() == '/' &&
+         path == std::filesystem::path(path).lexically_normal() &&
          (path == "/" || path.back() != '/');
 }
 
@@ -45,7 +48,8 @@ std::string field(const std::string& text) {
   return out + "\"";
 }
 
-// A home directory of the image's on the way to `target`: 0700 as a rule, so that the rank could not pass through it.
+// A home directory of the image's on the way to `target`: 0700 as a rule, so that the rank could
+// not pass through it.
 std::string homeAbove(const std::string& target) {
   if (target.compare(0, 6, "/root/") == 0) return "/root";
   if (target.compare(0, 6, "/home/") != 0) return {};
@@ -83,33 +87,37 @@ class Builder {
   }
 
  private:
-  void add(const std::vector<std::string>& words) { 
+  void add(const std::vector<std::string>& words) {
     out_.arguments.insert(out_.arguments.end(), words.begin(), words.end());
-   }
+  }
 
   void lifetime() {
     add({"run", "--detach", "--rm", "--replace", "--pull", "never", "--name", place_.name});
-    // The container's output is this process's own, without a copy by anyone; descriptors 3 to 5 are bole-init's.
+    // The container's output is this process's own, without a copy by anyone; descriptors 3 to 5
+    // are bole-init's.
     add({"--log-driver", "passthrough", "--preserve-fds", "3"});
     add({"--label", "bole.job=" + std::to_string(launch_.job), "--label",
-         "bole.attempt=" + std::to_string(launch_.attempt), "--label", "bole.rank=" + std::to_string(rank_.rank)});
+         "bole.attempt=" + std::to_string(launch_.attempt), "--label",
+         "bole.rank=" + std::to_string(rank_.rank)});
     add({"--env", std::string(kTagVariable) + "=" + place_.tag});
     // What images bring that would act on its own, or be left behind.
-    add({"--no-healthcheck", "--systemd", "false", "--sdnotify", "ignore", "--image-volume", "tmpfs", "--http-proxy=false",
-         "--workdir", "/"});
-    const bool ownHosts = std::any_of(rank_.mounts.begin(), rank_.mounts.end(),
-                                      [](const Mount& mount) { return mount.target == "/etc/hosts"; });
+    add({"--no-healthcheck", "--systemd", "false", "--sdnotify", "ignore", "--image-volume",
+         "tmpfs", "--http-proxy=false", "--workdir", "/"});
+    const bool ownHosts =
+        std::any_of(rank_.mounts.begin(), rank_.mounts.end(),
+                    [](const Mount& mount) { return mount.target == "/etc/hosts"; });
     if (ownHosts) add({"--no-hosts"});
   }
 
   // The network is the one that the supervisor is in: the gang's own, or the machine's.
   void confinement() {
-    add({"--network", "host", "--cap-drop", "all", "--security-opt", "no-new-privileges", "--read-only",
-         "--read-only-tmpfs=false"});
+    add({"--network", "host", "--cap-drop", "all", "--security-opt", "no-new-privileges",
+         "--read-only", "--read-only-tmpfs=false"});
     if (!place_.root) return add({"--userns", "keep-id"});
     const auto uid = std::to_string(rank_.uid);
     const auto gid = std::to_string(rank_.gid);
-    add({"--user", uid + ":" + gid, "--passwd-entry", "job:x:" + uid + ":" + gid + ":Bole job:" + kHomeInside + ":/bin/sh"});
+    add({"--user", uid + ":" + gid, "--passwd-entry",
+         "job:x:" + uid + ":" + gid + ":Bole job:" + kHomeInside + ":/bin/sh"});
   }
 
   void limits() {
@@ -131,19 +139,22 @@ class Builder {
     add({"--shm-size", std::to_string(std::max<std::int64_t>(shm, kMiB.value)) + "b"});
   }
 
-  // Mounts that lie in each other: runc would make the inner one's place in the outer one, as root, in a directory that is
-  // a user's.
+  // Mounts that lie in each other: runc would make the inner one's place in the outer one, as root,
+  // in a directory that is a user's.
   Result<void> checkTarget(const Mount& mount) {
     const auto refuse = [&](const std::string& what) {
-      return fail(makeError(ErrorCode::kInvalid, "a mount cannot be here: " + what).at(mount.target));
+      return fail(
+          makeError(ErrorCode::kInvalid, "a mount cannot be here: " + what).at(mount.target));
     };
     if (!isNormal(mount.target)) return refuse("the path is not absolute and plain");
     for (const std::string own : kOwn) {
-      if (isBelow(mount.target, own) || isBelow(own, mount.target)) return refuse("the container has its own " + own);
+      if (isBelow(mount.target, own) || isBelow(own, mount.target))
+        return refuse("the container has its own " + own);
     }
     for (const auto& other : targets_) {
       if (isBelow(mount.target, other) || isBelow(other, mount.target)) {
-        return refuse("mounts do not lie in each other or in the job's directory, and " + other + " is one");
+        return refuse("mounts do not lie in each other or in the job's directory, and " + other +
+                      " is one");
       }
     }
     targets_.insert(mount.target);
@@ -158,8 +169,9 @@ class Builder {
     }
     for (const auto& masked : masked_) {
       if (!mount.fromBole && isBelow(source, masked)) {
-        return fail(makeError(ErrorCode::kPermission, "this directory shows the server's files or other people's "
-                                                      "processes and is not mounted into jobs")
+        return fail(makeError(ErrorCode::kPermission,
+                              "this directory shows the server's files or other people's "
+                              "processes and is not mounted into jobs")
                         .at(mount.source));
       }
     }
@@ -168,8 +180,8 @@ class Builder {
       return fail(makeError(ErrorCode::kInvalid, "a mount's source changes").at(mount.source));
     }
     out_.mounts.push_back({mount.target, seen->device, seen->inode});
-    add({"--mount", "type=bind,src=" + field(source) + ",dst=" + field(mount.target) + ",nosuid,nodev" +
-                        (mount.readOnly ? ",ro=true" : "")});
+    add({"--mount", "type=bind,src=" + field(source) + ",dst=" + field(mount.target) +
+                        ",nosuid,nodev" + (mount.readOnly ? ",ro=true" : "")});
     if (!mount.fromBole) mask(source, mount.target);
     return {};
   }
@@ -184,14 +196,16 @@ class Builder {
   }
 
   void privateFiles() {
-    const auto quarter = std::to_string(std::max<std::int64_t>(place_.machineMemory.value / 4, kMiB.value * 64));
+    const auto quarter =
+        std::to_string(std::max<std::int64_t>(place_.machineMemory.value / 4, kMiB.value * 64));
     const auto mine = "exec,tmpfs-mode=1777,tmpfs-size=" + quarter;
     for (const auto* path : {"/tmp", "/var/tmp", kHomeInside}) {
       if (targets_.count(path) == 0) tmpfs(path, mine);
     }
   }
 
-  // Instead of a tmpfs, which runc gives the mode of the directory below it. Mount points are made in it.
+  // Instead of a tmpfs, which runc gives the mode of the directory below it. Mount points are made
+  // in it.
   void passages() {
     std::set<std::string> homes;
     for (const auto& target : targets_) homes.insert(homeAbove(target));
@@ -200,7 +214,8 @@ class Builder {
     for (const auto& path : homes) {
       if (targets_.count(path) > 0) continue;
       out_.directories.push_back(place_.passages + "/" + std::to_string(out_.directories.size()));
-      add({"--mount", "type=bind,src=" + field(out_.directories.back()) + ",dst=" + field(path) + ",nosuid,nodev"});
+      add({"--mount", "type=bind,src=" + field(out_.directories.back()) + ",dst=" + field(path) +
+                          ",nosuid,nodev"});
     }
   }
 
@@ -219,7 +234,8 @@ class Builder {
 
 }  // namespace
 
-Result<Container> buildContainer(const Launch& launch, const RankLaunch& rank, const ContainerPlace& place) {
+Result<Container> buildContainer(const Launch& launch, const RankLaunch& rank,
+                                 const ContainerPlace& place) {
   if (rank.image.empty()) return fail(makeError(ErrorCode::kInvalid, "the rank has no image"));
   return Builder(launch, rank, place).build();
 }

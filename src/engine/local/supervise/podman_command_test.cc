@@ -65,7 +65,9 @@ class PodmanCommand : public ::testing::Test {
     const auto all = valuesOf("--mount");
     return std::find(all.begin(), all.end(), text) != all.end();
   }
-  static bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+  static bool contains(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  }
 
   using Values = std::vector<std::string>;
   testing::TempDir top;
@@ -85,7 +87,8 @@ TEST_F(PodmanCommand, TheCommandAndItsEnvironmentAreNotInIt) {
 TEST_F(PodmanCommand, TheImageComesLastWithBoleInitInFrontOfAll) {
   const auto words = arguments();
   const Values tail(words.end() - 6, words.end());
-  EXPECT_EQ(tail, (Values{"--entrypoint", kInitInside, "--", "localhost/x:1", place.attemptDirectory, "rank 2"}));
+  EXPECT_EQ(tail, (Values{"--entrypoint", kInitInside, "--", "localhost/x:1",
+                          place.attemptDirectory, "rank 2"}));
 }
 
 TEST_F(PodmanCommand, WhoeverItIsHasNoPower) {
@@ -93,7 +96,8 @@ TEST_F(PodmanCommand, WhoeverItIsHasNoPower) {
   EXPECT_EQ(valuesOf("--cap-drop"), Values{"all"});
   EXPECT_EQ(valuesOf("--security-opt"), Values{"no-new-privileges"});
   EXPECT_TRUE(has("--read-only"));
-  for (const auto* never : {"--privileged", "--cap-add", "--pid", "--ipc", "--uts"}) EXPECT_FALSE(has(never)) << never;
+  for (const auto* never : {"--privileged", "--cap-add", "--pid", "--ipc", "--uts"})
+    EXPECT_FALSE(has(never)) << never;
   EXPECT_EQ(valuesOf("--pull"), Values{"never"});
 }
 
@@ -136,7 +140,8 @@ TEST_F(PodmanCommand, NoPathIsTakenForAnOption) {
   const auto evil = top.path() + "/a,dst=/etc,\"x\"";
   std::filesystem::create_directories(evil);
   rank.mounts = {{evil, "/data", true, false}};
-  EXPECT_TRUE(mounts("type=bind,src=\"" + top.path() + "/a,dst=/etc,\"\"x\"\"\",dst=/data,nosuid,nodev,ro=true"));
+  EXPECT_TRUE(mounts("type=bind,src=\"" + top.path() +
+                     "/a,dst=/etc,\"\"x\"\"\",dst=/data,nosuid,nodev,ro=true"));
 }
 
 TEST_F(PodmanCommand, TheServersFilesAreNotMounted) {
@@ -156,18 +161,21 @@ TEST_F(PodmanCommand, BelowAMountTheyAreHidden) {
   rank.mounts = {{top.path(), "/data", true, false}};
   rank.cwd = top.path() + "/work";
   bool hidden = false;
-  for (const auto& mount : valuesOf("--mount")) hidden |= contains(mount, "type=tmpfs,dst=/data/home,") && contains(mount, "ro=true");
+  for (const auto& mount : valuesOf("--mount"))
+    hidden |= contains(mount, "type=tmpfs,dst=/data/home,") && contains(mount, "ro=true");
   EXPECT_TRUE(hidden);
 }
 
 TEST_F(PodmanCommand, MountsDoNotLieInEachOtherNorOnWhatIsTheContainersOwn) {
   const auto with = [&](const std::string& target) {
-    rank.mounts = {{top.path() + "/data", "/data", true, false}, {top.path() + "/data/deep", target, true, false}};
+    rank.mounts = {{top.path() + "/data", "/data", true, false},
+                   {top.path() + "/data/deep", target, true, false}};
     return refusal();
   };
   EXPECT_EQ(with("/other"), "");
-  for (const auto* target : {"/data", "/data/deep", "/", "/proc", "/proc/1", "/sys", "/dev", "/dev/shm", "/run", "/run/bole",
-                             "/run/bole/x", "/run/bole-init", "/etc/passwd", "/etc", "relative", "/a/../etc", "/a/", ""}) {
+  for (const auto* target : {"/data", "/data/deep", "/", "/proc", "/proc/1", "/sys", "/dev",
+                             "/dev/shm", "/run", "/run/bole", "/run/bole/x", "/run/bole-init",
+                             "/etc/passwd", "/etc", "relative", "/a/../etc", "/a/", ""}) {
     EXPECT_NE(with(target), "") << target;
   }
   EXPECT_NE(with(rank.cwd + "/x"), "");

@@ -28,10 +28,15 @@ constexpr Duration kPatience = seconds(60);  // for one Podman
 constexpr int kLookEveryMillis = 5;
 constexpr std::size_t kMostOutput = 1u << 20;
 
-std::string recordOf(const std::string& dir) { return dir + "/containers"; }
-std::string outputOf(const std::string& dir) { return dir + "/podman.log"; }
+std::string recordOf(const std::string& dir) {
+  return dir + "/containers";
+}
+std::string outputOf(const std::string& dir) {
+  return dir + "/podman.log";
+}
 
-std::vector<std::string> removal(std::vector<std::string> podman, const std::vector<std::string>& names) {
+std::vector<std::string> removal(std::vector<std::string> podman,
+                                 const std::vector<std::string>& names) {
   podman.insert(podman.end(), {"rm", "--force", "--ignore", "--time", "0", "--"});
   podman.insert(podman.end(), names.begin(), names.end());
   return podman;
@@ -58,7 +63,8 @@ std::optional<int> waitFor(pid_t pid) {
   }
 }
 
-// ---- without a supervisor: one Podman that removes, found again by its file ---------------------------------------------
+// ---- without a supervisor: one Podman that removes, found again by its file
+// ---------------------------------------------
 
 struct Remover {
   ProcessId process;
@@ -66,14 +72,17 @@ struct Remover {
   Duration since;  // boottime
 };
 
-std::string removerOf(const std::string& dir) { return dir + "/remover"; }
+std::string removerOf(const std::string& dir) {
+  return dir + "/remover";
+}
 
 Remover readRemover(const std::string& dir) {
   Remover remover;
   const auto text = readFile(removerOf(dir), 256);
   unsigned long long start = 0;
   long long since = 0;
-  if (text && std::sscanf(text->c_str(), "%d %llu %d %lld", &remover.process.pid, &start, &remover.tries, &since) == 4) {
+  if (text && std::sscanf(text->c_str(), "%d %llu %d %lld", &remover.process.pid, &start,
+                          &remover.tries, &since) == 4) {
     remover.process.startTicks = start;
     remover.since = Duration(since);
   }
@@ -86,8 +95,10 @@ void startRemover(const std::string& dir, const std::vector<std::string>& names,
   std::vector<std::string> podman = {facts.program};
   for (const auto& option : globalOptions(facts)) podman.push_back(option);
   PodmanChild child;
-  // The record goes only if all of them have: a shell sees to it, so that it holds when this process dies meanwhile.
-  child.argv = {"/bin/sh", "-c", "record=$1; shift; \"$@\" && rm -f -- \"$record\"", "sh", recordOf(dir)};
+  // The record goes only if all of them have: a shell sees to it, so that it holds when this
+  // process dies meanwhile.
+  child.argv = {"/bin/sh", "-c", "record=$1; shift; \"$@\" && rm -f -- \"$record\"", "sh",
+                recordOf(dir)};
   for (const auto& word : removal(podman, names)) child.argv.push_back(word);
   child.output = outputOf(dir);
   const auto pid = startPodman(child);
@@ -100,8 +111,8 @@ void startRemover(const std::string& dir, const std::vector<std::string>& names,
   static_cast<void>(replaceFile(removerOf(dir), text, Flush::kNo));
 }
 
-// Podman and conmon say a container's name in their arguments, bole-init its attempt's directory; runc, below them, says
-// neither. Others may mention a name too, so that only these are taken.
+// Podman and conmon say a container's name in their arguments, bole-init its attempt's directory;
+// runc, below them, says neither. Others may mention a name too, so that only these are taken.
 std::vector<pid_t> processesNaming(const std::vector<std::string>& names) {
   std::vector<pid_t> found;
   for (const auto& process : allProcesses()) {
@@ -171,9 +182,11 @@ Result<void> removeContainers(const std::string& dir, const std::vector<std::str
     }
   }
   const auto said = readFile(child.output, kMostOutput);
-  return fail(makeError(ErrorCode::kUnavailable, "Podman cannot remove the containers: " + lastError(said ? *said : ""))
+  return fail(makeError(ErrorCode::kUnavailable,
+                        "Podman cannot remove the containers: " + lastError(said ? *said : ""))
                   .at(names.front())
-                  .withHint("nothing of them runs; remove them by hand: podman rm --force " + names.front()));
+                  .withHint("nothing of them runs; remove them by hand: podman rm --force " +
+                            names.front()));
 }
 
 void removeContainerGroups(const std::string& relative, const std::string& root) {
@@ -184,8 +197,10 @@ void removeContainerGroups(const std::string& relative, const std::string& root)
     const auto top = at->path().string() + "/" + relative;
     if (!pathExists(top)) continue;
     std::error_code ignored;
-    for (fs::directory_iterator leaf(top, ignored), last; !ignored && leaf != last; leaf.increment(ignored)) {
-      if (leaf->path().filename().string().compare(0, 7, "libpod-") == 0) ::rmdir(leaf->path().c_str());
+    for (fs::directory_iterator leaf(top, ignored), last; !ignored && leaf != last;
+         leaf.increment(ignored)) {
+      if (leaf->path().filename().string().compare(0, 7, "libpod-") == 0)
+        ::rmdir(leaf->path().c_str());
     }
     if (::rmdir(top.c_str()) == 0) ::rmdir(top.substr(0, top.rfind('/')).c_str());
   }
@@ -193,7 +208,8 @@ void removeContainerGroups(const std::string& relative, const std::string& root)
 
 std::uint32_t killContainers(const std::string& dir, const Launch& launch) {
   const auto remover = readRemover(dir);
-  if (remover.process.pid > 0) ::waitpid(remover.process.pid, nullptr, WNOHANG);  // where it was this process's child
+  if (remover.process.pid > 0)
+    ::waitpid(remover.process.pid, nullptr, WNOHANG);  // where it was this process's child
   if (isAlive(remover.process)) {
     if (boottimeNow() - remover.since > kPatience) {
       for (const auto& below : descendantsOf(remover.process.pid)) ::kill(below.pid, SIGKILL);

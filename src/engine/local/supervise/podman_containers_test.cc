@@ -1,5 +1,5 @@
-// The record of an attempt's containers, and the groups that are left in v1 hierarchies. Removal itself is tested end to
-// end, with a real Podman (tests/e2e/podman_test.py).
+// The record of an attempt's containers, and the groups that are left in v1 hierarchies. Removal
+// itself is tested end to end, with a real Podman (tests/e2e/podman_test.py).
 #include "engine/local/supervise/podman_containers.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,8 @@ TEST(PodmanContainers, WithoutARecordThereIsNothingToDo) {
 TEST(PodmanContainers, RemovalIsTriedAgainAndThenForgotten) {
   const testing::TempDir dir;
   const auto program = dir.path() + "/podman";
-  testing::writeText(program, "#!/bin/sh\necho \"$@\" >> " + dir.path() + "/calls\n[ $(wc -l < " + dir.path() + "/calls) -ge 3 ]\n");
+  testing::writeText(program, "#!/bin/sh\necho \"$@\" >> " + dir.path() + "/calls\n[ $(wc -l < " +
+                                  dir.path() + "/calls) -ge 3 ]\n");
   ::chmod(program.c_str(), 0755);
   ASSERT_TRUE(recordContainers(dir.path(), {"bole-a-0"}));
   EXPECT_TRUE(removeContainers(dir.path(), {program, "--global"}));
@@ -46,7 +47,8 @@ TEST(PodmanContainers, WhatCannotBeRemovedStaysOnRecord) {
   ASSERT_TRUE(recordContainers(dir.path(), {"bole-a-0"}));
   const auto removed = removeContainers(dir.path(), {program});
   ASSERT_FALSE(removed);
-  EXPECT_NE(removed.error().message().find("it is stuck"), std::string::npos) << removed.error().message();
+  EXPECT_NE(removed.error().message().find("it is stuck"), std::string::npos)
+      << removed.error().message();
   EXPECT_EQ(recordedContainers(dir.path()), Names{"bole-a-0"});
 }
 
@@ -55,7 +57,8 @@ TEST(PodmanContainers, ItsGroupsAreRemovedAndNoOthers) {
   const auto make = [&](const std::string& path) {
     std::filesystem::create_directories(root.path() + "/" + path);
   };
-  // As directories only: rmdir(2) removes a group with its control files, but not a directory with files in it.
+  // As directories only: rmdir(2) removes a group with its control files, but not a directory with
+  // files in it.
   make("memory/bole-x/attempt-7/libpod-1");
   make("memory/bole-x/attempt-7/libpod-2");
   make("memory/bole-x/attempt-8/libpod-3");

@@ -12,9 +12,10 @@ namespace bole::supervise {
 namespace {
 
 constexpr long kCgroup2Magic = 0x63677270;
-constexpr rlim_t kFiles = 1048576;  // Podman's own default where it may, and the kernel's fs.nr_open
-constexpr const char* kPlaces[] = {"/usr/bin/", "/usr/local/bin/", "/usr/sbin/", "/usr/local/sbin/", "/bin/",
-                                   "/sbin/"};
+constexpr rlim_t kFiles =
+    1048576;  // Podman's own default where it may, and the kernel's fs.nr_open
+constexpr const char* kPlaces[] = {"/usr/bin/",        "/usr/local/bin/", "/usr/sbin/",
+                                   "/usr/local/sbin/", "/bin/",           "/sbin/"};
 
 std::string findProgram(const std::string& name) {
   for (const auto* place : kPlaces) {
@@ -72,9 +73,12 @@ PodmanFacts lookAtPodman(const std::string& cgroupRoot) {
 
 Result<void> checkPodman(const PodmanFacts& facts) {
   if (!facts.program.empty()) return {};
-  return fail(makeError(ErrorCode::kUnsupported, "Podman is not installed, and a job with an image needs it")
-                  .expectedValue("/usr/bin/podman")
-                  .withHint("apt-get install podman, or leave out `image` to run on the machine's own system"));
+  return fail(
+      makeError(ErrorCode::kUnsupported,
+                "Podman is not installed, and a job with an image needs it")
+          .expectedValue("/usr/bin/podman")
+          .withHint(
+              "apt-get install podman, or leave out `image` to run on the machine's own system"));
 }
 
 std::vector<std::string> globalOptions(const PodmanFacts& facts) {
@@ -95,9 +99,11 @@ std::vector<std::string> ulimitOptions(const PodmanFacts& facts) {
   };
   const auto& files = facts.files;
   add("nofile", files.raisable ? std::max(files.value, kFiles) : std::min(files.value, kFiles));
-  // Where it may, Podman takes the most there is; how many there are is bounded by the container's group.
-  // Where it may not, it has cut its own limit to the machine's process numbers, and a container's cannot be above that.
-  if (!facts.processes.raisable) add("nproc", std::min(facts.processes.value, facts.processNumbers));
+  // Where it may, Podman takes the most there is; how many there are is bounded by the container's
+  // group. Where it may not, it has cut its own limit to the machine's process numbers, and a
+  // container's cannot be above that.
+  if (!facts.processes.raisable)
+    add("nproc", std::min(facts.processes.value, facts.processNumbers));
   // Pinned host memory and RDMA.
   add("memlock", facts.lockedMemory.raisable ? RLIM_INFINITY : facts.lockedMemory.value);
   return options;

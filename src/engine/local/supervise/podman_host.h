@@ -1,7 +1,8 @@
 // What this machine allows of Podman, and the options that follow from it.
 //
-// An ordinary host gets Podman's own defaults. Others are known by what they refuse: crun wants cgroup v2 where both kinds
-// are mounted, and a hard limit above the present one is an error for who may not raise it.
+// An ordinary host gets Podman's own defaults. Others are known by what they refuse: crun wants
+// cgroup v2 where both kinds are mounted, and a hard limit above the present one is an error for
+// who may not raise it.
 #pragma once
 
 #include <sys/resource.h>
@@ -36,7 +37,8 @@ struct PodmanFacts {
   HardLimit lockedMemory;
 };
 
-// Looks at the machine; changes nothing that outlives the call. `cgroupRoot`: where control groups are mounted.
+// Looks at the machine; changes nothing that outlives the call. `cgroupRoot`: where control groups
+// are mounted.
 [[nodiscard]] PodmanFacts lookAtPodman(const std::string& cgroupRoot = "/sys/fs/cgroup");
 
 // kUnsupported, for people: Podman is not there.

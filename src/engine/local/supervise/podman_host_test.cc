@@ -31,7 +31,8 @@ PodmanFacts confined() {  // in a container of a hybrid host, without CAP_SYS_RE
   return facts;
 }
 
-bool has(const std::vector<std::string>& options, const std::string& name, const std::string& value) {
+bool has(const std::vector<std::string>& options, const std::string& name,
+         const std::string& value) {
   for (std::size_t i = 0; i + 1 < options.size(); ++i) {
     if (options[i] == name && options[i + 1] == value) return true;
   }
@@ -73,7 +74,8 @@ TEST(PodmanHost, ElseTheyAreWhatTheyAre) {
   const auto options = ulimitOptions(confined());
   EXPECT_TRUE(has(options, "--ulimit", "nofile=20000:20000"));
   EXPECT_TRUE(has(options, "--ulimit", "memlock=8388608:8388608"));
-  // Podman cuts its own limit to the machine's process numbers; more is refused then ("error setting rlimit type 6").
+  // Podman cuts its own limit to the machine's process numbers; more is refused then ("error
+  // setting rlimit type 6").
   EXPECT_TRUE(has(options, "--ulimit", "nproc=32768:32768"));
 }
 

@@ -63,7 +63,8 @@ bool PodmanImages::childEnded(pid_t pid, int status) {
     next(Step::kPull);
   } else {
     const auto said = readFile(options_.output, kMostOutput);
-    failure_ = makeError(ErrorCode::kUnavailable, "Podman cannot look for images: " + lastError(said ? *said : ""))
+    failure_ = makeError(ErrorCode::kUnavailable,
+                         "Podman cannot look for images: " + lastError(said ? *said : ""))
                    .withHint("run `podman images` as the server's user and see what it says");
   }
   return true;
@@ -77,11 +78,13 @@ void PodmanImages::cancel() {
 Error PodmanImages::whyNotPulled(const std::string& image) const {
   const auto said = readFile(options_.output, kMostOutput);
   const auto why = lastError(said ? *said : "");
-  auto error = makeError(ErrorCode::kUnavailable, "the image is not on this machine and cannot be pulled: " +
-                                                      (why.empty() ? "Podman ended without a word" : why))
-                   .at(image);
+  auto error =
+      makeError(ErrorCode::kUnavailable, "the image is not on this machine and cannot be pulled: " +
+                                             (why.empty() ? "Podman ended without a word" : why))
+          .at(image);
   if (why.find("short-name") != std::string::npos) {
-    return std::move(error).withHint("name the registry too, for example docker.io/library/" + image);
+    return std::move(error).withHint("name the registry too, for example docker.io/library/" +
+                                     image);
   }
   return std::move(error).withHint("as the server's user: podman pull " + image +
                                    ", or podman load, podman import, podman build");

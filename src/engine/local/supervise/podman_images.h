@@ -1,7 +1,7 @@
 // The images of an attempt, before its ranks start: present, or pulled, or a reason why not.
 //
-// One Podman at a time, as children of the supervisor, which goes on with its loop: a pull can take an hour, and a stop ends
-// it. What is there is not pulled again.
+// One Podman at a time, as children of the supervisor, which goes on with its loop: a pull can take
+// an hour, and a stop ends it. What is there is not pulled again.
 #pragma once
 
 #include <sys/types.h>
@@ -26,13 +26,14 @@ class PodmanImages {
     int network = -1;                    // where registries are reached from
   };
   // `say`: a line for the logs of the job.
-  PodmanImages(Options options, std::vector<std::string> images, std::function<void(const std::string&)> say);
+  PodmanImages(Options options, std::vector<std::string> images,
+               std::function<void(const std::string&)> say);
 
   // Looks for the first. Errors as in startPodman.
   [[nodiscard]] Result<void> begin();
   [[nodiscard]] bool pending() const { return child_.has_value(); }
-  // A child of the supervisor has ended: true if it was this one's, and then it either goes on (pending), or all images
-  // are there, or `failure` tells.
+  // A child of the supervisor has ended: true if it was this one's, and then it either goes on
+  // (pending), or all images are there, or `failure` tells.
   [[nodiscard]] bool childEnded(pid_t pid, int status);
   [[nodiscard]] const std::optional<Error>& failure() const { return failure_; }
   // Ends what runs; it is still pending until its child has ended.

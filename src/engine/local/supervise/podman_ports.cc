@@ -40,7 +40,9 @@ std::optional<Address> addressOf(const std::string& text, std::uint16_t port) {
   return std::nullopt;
 }
 
-Fd streamSocket(int family) { return Fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); }
+Fd streamSocket(int family) {
+  return Fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
 
 // An event's tag: the door's index, or the link's id and which end.
 constexpr std::uint64_t kDoorBit = std::uint64_t{1} << 63;
@@ -79,10 +81,12 @@ Result<void> PortForwarder::listen(const PortMap& port) {
     ::setsockopt(door.socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   }
   const auto* raw = reinterpret_cast<const sockaddr*>(&address->storage);
-  if (!epoll_.isOpen() || !door.socket.isOpen() || ::bind(door.socket.get(), raw, address->size) != 0 ||
+  if (!epoll_.isOpen() || !door.socket.isOpen() ||
+      ::bind(door.socket.get(), raw, address->size) != 0 ||
       ::listen(door.socket.get(), kBacklog) != 0) {
     return fail(systemError(errno, "cannot publish the port", where)
-                    .withHint("`ss -ltnp` tells who has it; choose another port of the machine, or leave it out to "
+                    .withHint("`ss -ltnp` tells who has it; choose another port of the machine, or "
+                              "leave it out to "
                               "have a free one chosen"));
   }
   add(epoll_, door.socket, EPOLLIN, kDoorBit | doors_.size());
@@ -154,7 +158,8 @@ void PortForwarder::connected(Link& link) {
   if (error == 0) {
     link.connecting = false;
     const int on = 1;
-    for (const auto& end : link.ends) ::setsockopt(end.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    for (const auto& end : link.ends)
+      ::setsockopt(end.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return;
   }
   link.ends[1].close();
@@ -167,7 +172,8 @@ void PortForwarder::connected(Link& link) {
 }
 
 void PortForwarder::onLink(std::uint64_t id, std::size_t end, std::uint32_t happened) {
-  const auto found = std::find_if(links_.begin(), links_.end(), [&](const Link& link) { return link.id == id; });
+  const auto found =
+      std::find_if(links_.begin(), links_.end(), [&](const Link& link) { return link.id == id; });
   if (found == links_.end() || found->broken) return;
   auto& link = *found;
   if (link.connecting) {
@@ -189,7 +195,8 @@ void PortForwarder::onLink(std::uint64_t id, std::size_t end, std::uint32_t happ
   if (!link.broken) setInterest(link);
 }
 
-// As much as goes through without waiting; a bounded number of rounds, so that nobody keeps the others from their turn.
+// As much as goes through without waiting; a bounded number of rounds, so that nobody keeps the
+// others from their turn.
 void PortForwarder::move(Link& link, std::size_t from) {
   auto& flow = link.flows[from];
   const int in = link.ends[from].get();
@@ -204,7 +211,8 @@ void PortForwarder::move(Link& link, std::size_t from) {
       flow.readEnded = got == 0;
     }
     if (flow.begin == flow.end) break;
-    const auto put = ::send(out, flow.bytes.data() + flow.begin, flow.end - flow.begin, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const auto put = ::send(out, flow.bytes.data() + flow.begin, flow.end - flow.begin,
+                            MSG_DONTWAIT | MSG_NOSIGNAL);
     if (put < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (put < 0) link.broken = true;
     if (put > 0) flow.begin += static_cast<std::size_t>(put);

@@ -1,9 +1,10 @@
-// The published ports of a gang: what comes to a port of the machine goes on to the same machine's other network, the gang's
-// own loopback.
+// The published ports of a gang: what comes to a port of the machine goes on to the same machine's
+// other network, the gang's own loopback.
 //
-// No bridge, no address translation and no proxy program: the supervisor has a foot in each network (a socket stays in the
-// namespace where it was made) and copies bytes. Made for notebooks, TensorBoard and metrics, not for data.
-// Bounded: so many connections at once, the rest waits in the kernel's queue; a side that does not read is not read from.
+// No bridge, no address translation and no proxy program: the supervisor has a foot in each network
+// (a socket stays in the namespace where it was made) and copies bytes. Made for notebooks,
+// TensorBoard and metrics, not for data. Bounded: so many connections at once, the rest waits in
+// the kernel's queue; a side that does not read is not read from.
 #pragma once
 
 #include <array>
@@ -20,8 +21,8 @@ namespace bole::supervise {
 
 class PortForwarder {
  public:
-  // Listens, in the network namespace that the caller is in now. Errors for people: the port is taken, the address is
-  // none of this machine.
+  // Listens, in the network namespace that the caller is in now. Errors for people: the port is
+  // taken, the address is none of this machine.
   [[nodiscard]] Result<void> listen(const PortMap& port);
 
   // From now on connections to ranks are made in the caller's present network namespace.

@@ -37,12 +37,15 @@ Fd listener() {
   return socket;
 }
 
-std::uint16_t freePort() { return portOf(listener()); }
+std::uint16_t freePort() {
+  return portOf(listener());
+}
 
 Fd client(std::uint16_t port) {
   Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const auto address = loopback(port);
-  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+            0);
   return socket;
 }
 
@@ -111,7 +114,8 @@ TEST_F(PodmanPorts, MuchIsCarriedWithoutLoss) {
   std::string got;
   EXPECT_TRUE(until([&] {
     if (put < sent.size()) {
-      const auto wrote = ::send(theirs.get(), sent.data() + put, sent.size() - put, MSG_DONTWAIT | MSG_NOSIGNAL);
+      const auto wrote =
+          ::send(theirs.get(), sent.data() + put, sent.size() - put, MSG_DONTWAIT | MSG_NOSIGNAL);
       if (wrote > 0) put += static_cast<std::size_t>(wrote);
       if (put == sent.size()) ::shutdown(theirs.get(), SHUT_WR);
     }
@@ -147,7 +151,8 @@ TEST_F(PodmanPorts, OneThatDoesNotReadDoesNotHoldUpOthers) {
   EXPECT_EQ(rest(mine), "hello");
 }
 
-// A client that has gone while its rank does not read what it left: nothing happens, and nothing is busy.
+// A client that has gone while its rank does not read what it left: nothing happens, and nothing is
+// busy.
 TEST_F(PodmanPorts, AnEndThatHungUpIsNotToldAgainAndAgain) {
   auto mine = client(published);
   const auto theirs = accepted();
@@ -186,7 +191,8 @@ TEST_F(PodmanPorts, ATakenPortIsToldWithWhatToDo) {
   PortForwarder other;
   const auto opened = other.listen({"127.0.0.1", published, 80});
   ASSERT_FALSE(opened);
-  EXPECT_NE(opened.error().message().find("127.0.0.1:" + std::to_string(published)), std::string::npos);
+  EXPECT_NE(opened.error().message().find("127.0.0.1:" + std::to_string(published)),
+            std::string::npos);
   EXPECT_NE(opened.error().message().find("choose another port"), std::string::npos);
   EXPECT_FALSE(other.listen({"not an address", published, 80}));
   EXPECT_FALSE(other.listen({"192.0.2.1", published, 80}));  // of no machine

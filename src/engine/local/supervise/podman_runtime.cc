@@ -31,8 +31,9 @@ std::uint64_t counterIn(const std::string& file, const std::string& key) {
   return 0;
 }
 
-// Where the kills for memory of this process's group are counted; empty: nowhere that can be seen. `parent` is part of the
-// path that the kernel tells, which may begin elsewhere than what is mounted here.
+// Where the kills for memory of this process's group are counted; empty: nowhere that can be seen.
+// `parent` is part of the path that the kernel tells, which may begin elsewhere than what is
+// mounted here.
 std::string memoryEventsOf(pid_t pid, const std::string& parent) {
   const auto text = readFile("/proc/" + std::to_string(pid) + "/cgroup", 65536);
   if (!text || parent.empty()) return {};
@@ -62,7 +63,8 @@ Result<void> PodmanRuntime::prepare() {
   facts_ = lookAtPodman();
   BOLE_TRY(checkPodman(facts_));
   preparePodmanEnvironment(place_.tag);
-  BOLE_ASSIGN(machineNetwork_, openFile("/proc/self/ns/net", O_RDONLY, 0, "cannot hold the machine's network"));
+  BOLE_ASSIGN(machineNetwork_,
+              openFile("/proc/self/ns/net", O_RDONLY, 0, "cannot hold the machine's network"));
   cdi_ = readCdi();
   if (!facts_.root) note("the ranks run as the server's own user: only root may change it");
   BOLE_TRY(openPorts());
@@ -76,8 +78,8 @@ Result<void> PodmanRuntime::openPorts() {
     for (const auto& port : rank.ports) {
       if (launch_.network == NetworkKind::kGang) {
         if (auto opened = ports_.listen(port); !opened) {
-          return fail(makeError(opened.error().code,
-                                "rank " + std::to_string(rank.rank) + ": " + opened.error().message()));
+          return fail(makeError(opened.error().code, "rank " + std::to_string(rank.rank) + ": " +
+                                                         opened.error().message()));
         }
       } else if (port.host != port.container) {
         note("the ranks are in the machine's own network: port " + std::to_string(port.container) +
@@ -139,7 +141,8 @@ Result<std::vector<MountSeen>> PodmanRuntime::plan(const RankLaunch& rank, Spawn
 }
 
 void PodmanRuntime::rankIsUp(std::uint32_t rank, pid_t init) {
-  if (auto file = memoryEventsOf(init, launch_.cgroup); !file.empty()) memoryEvents_[rank] = std::move(file);
+  if (auto file = memoryEventsOf(init, launch_.cgroup); !file.empty())
+    memoryEvents_[rank] = std::move(file);
 }
 
 bool PodmanRuntime::oomKilled(std::uint32_t rank) const {
@@ -150,12 +153,16 @@ bool PodmanRuntime::oomKilled(std::uint32_t rank) const {
 std::string PodmanRuntime::whyNotUp(const RankLaunch& rank, const std::string& said) const {
   auto why = lastError(said);
   if (why.empty()) why = "Podman ended without a word";
-  auto error = makeError(ErrorCode::kUnavailable, "the container could not be started: " + why).at("image " + rank.image);
+  auto error = makeError(ErrorCode::kUnavailable, "the container could not be started: " + why)
+                   .at("image " + rank.image);
   if (why.find("image not known") != std::string::npos) {
-    return std::move(error).withHint("it was here a moment ago: podman pull " + rank.image).message();
+    return std::move(error)
+        .withHint("it was here a moment ago: podman pull " + rank.image)
+        .message();
   }
   return std::move(error)
-      .withHint("`podman run --rm " + rank.image + " true` as the server's user shows whether containers run here at all")
+      .withHint("`podman run --rm " + rank.image +
+                " true` as the server's user shows whether containers run here at all")
       .message();
 }
 

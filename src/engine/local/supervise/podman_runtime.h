@@ -1,7 +1,9 @@
-// The Podman runtime as the supervisor uses it: one container for each rank, with bole-init as its first process.
+// The Podman runtime as the supervisor uses it: one container for each rank, with bole-init as its
+// first process.
 //
-// What it adds to the common way of a rank (its init, its pipes, its status record are those of all runtimes): images first,
-// the command that makes the container, published ports, what a failure of Podman means, and that no container is left.
+// What it adds to the common way of a rank (its init, its pipes, its status record are those of all
+// runtimes): images first, the command that makes the container, published ports, what a failure of
+// Podman means, and that no container is left.
 #pragma once
 
 #include <sys/types.h>
@@ -35,16 +37,18 @@ class PodmanRuntime {
   };
   PodmanRuntime(Place place, const Launch& launch) : place_(std::move(place)), launch_(launch) {}
 
-  // In the machine's network, before the gang's own is entered: looks at the host, opens the published ports, and writes
-  // down the names of the containers to come. Errors for people.
+  // In the machine's network, before the gang's own is entered: looks at the host, opens the
+  // published ports, and writes down the names of the containers to come. Errors for people.
   [[nodiscard]] Result<void> prepare();
 
-  // Sees to the images; `entrances` as in SpawnPlan, `say` writes to the job's logs. Then, until busy() is false, children
-  // that ended are handed over, and failure() tells.
+  // Sees to the images; `entrances` as in SpawnPlan, `say` writes to the job's logs. Then, until
+  // busy() is false, children that ended are handed over, and failure() tells.
   [[nodiscard]] Result<void> beginImages(std::vector<std::string> entrances,
                                          std::function<void(const std::string&)> say);
   [[nodiscard]] bool busy() const { return images_ && images_->pending(); }
-  [[nodiscard]] bool childEnded(pid_t pid, int status) { return images_ && images_->childEnded(pid, status); }
+  [[nodiscard]] bool childEnded(pid_t pid, int status) {
+    return images_ && images_->childEnded(pid, status);
+  }
   [[nodiscard]] std::optional<std::string> failure() const;
   void cancelImages() {
     if (images_) images_->cancel();
@@ -79,7 +83,8 @@ class PodmanRuntime {
   Fd machineNetwork_;
   PortForwarder ports_;
   std::optional<PodmanImages> images_;
-  std::map<std::uint32_t, std::string> memoryEvents_;  // the file that counts a rank's kills for memory
+  std::map<std::uint32_t, std::string>
+      memoryEvents_;  // the file that counts a rank's kills for memory
   std::vector<std::string> notes_;
 };
 

@@ -326,6 +326,7 @@ Result<BuiltLaunch> buildLaunch(const ports::AttemptOrder& order, const HostFact
   launch.timeLimit = order.shape->timeLimit;
   launch.logBytes = host.logBytes;
   launch.logFiles = host.logFiles;
+  launch.mountsFor = host.mayChangeUid ? order.text->user : "";
   launch.maskPaths = host.maskPaths;
   launch.cgroup = cgroupOf(order.attempt, host);
   std::map<std::string, std::set<std::string>> ignored;

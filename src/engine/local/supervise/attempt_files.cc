@@ -269,6 +269,7 @@ void decodeLaunch(Reader& in, Launch& launch) {
   in.get("logFiles", launch.logFiles);
   in.get("maxProcesses", launch.maxProcesses);
   in.get("stopOnFailure", launch.stopOnFailure);
+  in.get("mountsFor", launch.mountsFor);
   in.get("maskPaths", launch.maskPaths);
   in.get("cgroup", launch.cgroup);
   in.list("ranks", launch.ranks, decodeRank);
@@ -361,6 +362,7 @@ Result<void> writeLaunch(const std::string& dir, const Launch& launch) {
                                           {"logFiles", launch.logFiles},
                                           {"maxProcesses", launch.maxProcesses},
                                           {"stopOnFailure", launch.stopOnFailure},
+                                          {"mountsFor", launch.mountsFor},
                                           {"maskPaths", launch.maskPaths},
                                           {"cgroup", launch.cgroup},
                                           {"ranks", listOf(launch.ranks, encodeRank)},

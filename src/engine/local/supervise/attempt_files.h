@@ -97,7 +97,10 @@ struct Launch {
   // Processes and threads of one rank, at most; less on a machine with few process numbers. Ignored
   // by kPlain without cgroups.
   std::uint32_t maxProcesses = 32768;
-  bool stopOnFailure = true;           // the first rank that fails or is lost ends the attempt
+  bool stopOnFailure = true;  // the first rank that fails or is lost ends the attempt
+  // Who submitted it: what it mounts he must be able to reach (where the supervisor is root). A
+  // user's name, or "uid:NUMBER"; empty: not looked at.
+  std::string mountsFor;
   std::vector<std::string> maskPaths;  // hidden from every rank (process runtime)
   std::string cgroup;  // below the cgroup v2 root, for example "bole-1a2b3c/attempt-7"; empty: none
   std::vector<RankLaunch> ranks;

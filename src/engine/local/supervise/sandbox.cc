@@ -216,6 +216,11 @@ class Builder {
     const auto seen = seeMount(source);
     if (!seen)
       return fail(makeError(ErrorCode::kInvalid, "a mount's source changes").at(mount.source));
+    const auto reached = place_.reached.find(mount.source);
+    if (!mount.fromBole && reached != place_.reached.end() &&
+        (reached->second.device != seen->device || reached->second.inode != seen->inode)) {
+      return fail(makeError(ErrorCode::kInvalid, "a mount's source changes").at(mount.source));
+    }
     out_.mounts.push_back({mount.target, seen->device, seen->inode});
     makeParents(mount.target);
     add({mount.readOnly ? "--ro-bind" : "--bind", source, mount.target});

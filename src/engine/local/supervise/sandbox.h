@@ -13,11 +13,13 @@
 
 #include <sys/types.h>
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/local/supervise/attempt_files.h"
+#include "engine/local/supervise/mount_reach.h"
 #include "engine/local/supervise/posix.h"
 
 namespace bole::supervise {
@@ -45,6 +47,7 @@ struct SandboxPlace {
   std::string systemFiles;  // a sysfs that shows only the rank's own network; empty: the machine's
   bool root = false;        // the supervisor is root
   Bytes machineMemory;
+  std::map<std::string, Reached> reached;  // mounts' sources as who wants them was shown them
   int firstFile = 3;  // the number that the first of Sandbox::files will have in bwrap
 };
 

@@ -282,6 +282,43 @@ TEST_F(Sandboxed, WhatIsHiddenIsNotMounted) {
   }
 }
 
+// Root could mount it; who submitted the job could not even get there.
+TEST_F(Sandboxed, WhatItsSubmitterCannotReachIsNotMounted) {
+  const auto closed = home() + "/closed";
+  fs::create_directories(closed + "/open");
+  testing::writeText(closed + "/open/file", "a secret\n");
+  ASSERT_EQ(::chmod(closed.c_str(), 0700), 0);
+  fs::create_directory_symlink(closed, home() + "/way");
+  for (const auto& user :
+       {std::string("nobody"), std::string("uid:4242"), std::string("no-such-user")}) {
+    for (const auto& source : {closed + "/open", closed + "/open/file", home() + "/way/open"}) {
+      SCOPED_TRACE(user + " " + source);
+      again();
+      launch.mountsFor = user;
+      addShell("touch ran").mounts = {{source, "/data", true, false}};
+      const auto done = run();
+      EXPECT_EQ(done.outcome, EndOutcome::kLaunchFailed);
+      EXPECT_NE(done.note.find(user == "no-such-user" ? "not known here" : "cannot reach this"),
+                std::string::npos)
+          << done.note;
+      EXPECT_FALSE(pathExists(work() + "/ran"));
+    }
+  }
+  for (const auto& user : {std::string("root"), std::string()}) {
+    again();
+    launch.mountsFor = user;
+    addShell("cat /data/file").mounts = {{closed + "/open", "/data", true, false}};
+    run();
+    EXPECT_EQ(output(), "a secret\n");
+  }
+  ASSERT_EQ(::chmod(closed.c_str(), 0711), 0);
+  again();
+  launch.mountsFor = "nobody";
+  addShell("cat /data/file").mounts = {{home() + "/way/open", "/data", true, false}};
+  run();
+  EXPECT_EQ(output(), "a secret\n");
+}
+
 // Between the look at it and the mount, by another job that may write there.
 TEST_F(Sandboxed, ASourceThatIsExchangedIsNoticed) {
   fs::create_directories(home() + "/bole/work");

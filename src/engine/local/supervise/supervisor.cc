@@ -114,6 +114,7 @@ class Supervisor {
   Result<void> prepare();
   Result<void> prepareRank(RankProcess& rank);
   Result<void> enterNetworkOfGang();
+  Result<void> lookAtMounts();
   Result<void> preparePodman();
   void begin();
   void onImages();
@@ -166,7 +167,8 @@ class Supervisor {
   std::string programs_;
   Launch launch_;
   std::string tag_;
-  std::string systemFiles_;  // a sysfs of the gang's own
+  std::map<std::string, Reached> reached_;  // what is mounted, as its submitter reaches it
+  std::string systemFiles_;                 // a sysfs of the gang's own
   AttemptCgroup cgroup_;
   std::optional<PodmanRuntime> podman_;
   ProgressBook book_;
@@ -230,8 +232,21 @@ Result<void> Supervisor::prepare() {
     process.end.rank = rank.rank;
     ranks_.push_back(std::move(process));
   }
+  BOLE_TRY(lookAtMounts());
   for (auto& rank : ranks_) BOLE_TRY(prepareRank(rank));
   return recordGroups(dir_, cgroup_.v1Groups());
+}
+
+Result<void> Supervisor::lookAtMounts() {
+  if (!root_ || launch_.runtime == RuntimeKind::kPlain) return {};
+  std::set<std::string> sources;
+  for (const auto& rank : launch_.ranks) {
+    for (const auto& mount : rank.mounts) {
+      if (!mount.fromBole) sources.insert(mount.source);
+    }
+  }
+  BOLE_ASSIGN(reached_, reachedBy(launch_.mountsFor, {sources.begin(), sources.end()}));
+  return {};
 }
 
 Result<void> Supervisor::enterNetworkOfGang() {
@@ -352,6 +367,7 @@ Result<void> Supervisor::planSandbox(const RankLaunch& rank, SpawnPlan& plan) {
   SandboxPlace place;
   place.init = programs_ + "/bole-init";
   place.reportsDirectory = reportsOf(dir_, rank.rank);
+  place.reached = reached_;
   place.systemFiles = systemFiles_;
   place.root = root_;
   place.machineMemory = machineMemory();

@@ -136,28 +136,35 @@ void Controller::processUrgent(std::vector<Message>& messages, const Error& why)
   readClock(batch);
   std::vector<Message> kept;
   for (auto& message : messages) {
-    if (const auto* submit = std::get_if<SubmitJobs>(&message)) {
-      if (submit->reply) submit->reply(fail(why));
-    } else if (!std::holds_alternative<Tick>(message)) {
+    if (std::holds_alternative<SubmitJobs>(message)) continue;
+    if (!std::holds_alternative<Tick>(message)) {
       std::visit([&](const auto& body) { handle(batch, body); }, message);
       kept.push_back(std::move(message));
     }
   }
+  // Who is refused finds in the snapshot why.
+  const auto publishAndRefuse = [&] {
+    publish();
+    for (const auto& message : messages) {
+      const auto* submit = std::get_if<SubmitJobs>(&message);
+      if (submit && submit->reply) submit->reply(fail(why));
+    }
+  };
   const auto done = batch.events.empty() ? Result<void>() : ledger_.appendUrgent(batch.events);
   if (done) {
-    publish();
+    publishAndRefuse();
     for (const auto& outcome : batch.outcomes) outcome(nullptr);
     for (const auto& effect : batch.effects) effect(engine_);
     return;
   }
   rollBack(batch);
+  publishAndRefuse();
   for (auto& message : kept) {
     if (const auto* stop = std::get_if<StopJob>(&message))
       passStopOn(*stop, done.error());
     else
       deferred_.push_back(std::move(message));
   }
-  publish();
 }
 
 // Stopping is always possible: what cannot be recorded is done all the same, and its end is

@@ -612,7 +612,27 @@ def test_gpus(world):
         world.bole.wait_for(job)
 
 
-TESTS = [test_files, test_processes, test_network, test_lives, test_memory_files, test_log, test_links, test_uploads, test_mounts,
+def test_mounts_of_others(world):
+    """Root mounts for jobs, but not what their submitters could not reach themselves."""
+    bole = world.bole
+    closed = bole.directory / "closed"
+    (closed / "open").mkdir(parents=True, exist_ok=True)
+    (closed / "open" / "file").write_text(SECRET)
+    program = "print(open('/data/file').read())"
+    text = spec("reach", program, "beta", task_more=f"    mounts: ['{closed}/open:/data:ro']")
+    for mode in (0o700, 0o711):
+        closed.chmod(mode)
+        answer = as_user(4242, lambda: bole.submit(text.replace("reach", f"reach-{mode:o}")))
+        if answer.startswith("PermissionError"):  # this home is closed to other users
+            return
+        job = int(answer)
+        detail = bole.wait_for(job)
+        assert detail["summary"]["state"] == ("FAILED" if mode == 0o700 else "SUCCEEDED"), detail["summary"]
+        assert bole.lines(job) == ([] if mode == 0o700 else [SECRET]), bole.lines(job)
+        assert mode != 0o700 or "cannot reach" in json.dumps(detail), detail
+
+
+TESTS = [test_files, test_processes, test_network, test_lives, test_memory_files, test_log, test_links, test_uploads, test_mounts, test_mounts_of_others,
          test_peers, test_gpus]
 
 

@@ -198,6 +198,13 @@ def network(bole):
     bole.stop(job)
     bole.wait_for(job)
     assert not ask("127.0.0.1", port), "nobody listens any more"
+    # A chosen one is told in the log.
+    job = running(bole, spec("echo up; while :; do echo chosen | nc -l -p 8080; done", ports=["8080"]))
+    said = re.findall(r"^port 8080 is published at 127\.0\.0\.1:(\d+)$", "\n".join(bole.lines(job)), re.M)
+    heard = bole.wait_until(lambda: ask("127.0.0.1", int(said[0])), "the chosen port answers", 20)
+    assert heard == b"chosen\n", heard
+    bole.stop(job)
+    bole.wait_for(job)
     job, _ = run(bole, spec("ls /sys/class/net; cat /etc/hosts", top="network: host"))
     none_left(bole)
 

@@ -30,7 +30,7 @@ from bole import ApiError, UnixConnection  # noqa: E402
 from vm import SCRIPT, Vm  # noqa: E402
 import write_log  # noqa: E402
 
-DISK = "/dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_data1"
+DISK = "/dev/disk/by-id/virtio-data1"
 HOME = "/data/bole"
 UP = f"cd / && bole up --home {HOME} --emulate 4xA100-PCIE-40GB --port 0"
 FINAL = ("SUCCEEDED", "FAILED", "CANCELLED")

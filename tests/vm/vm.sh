@@ -184,11 +184,16 @@ boot() {  # one boot is one QEMU: after a guest reset QEMU ends (-no-reboot), si
   local d='cache=unsafe,if=none,discard=unmap' freeze=off
   [[ $VM_FREEZE_ROOT ]] && freeze=on
   local data1=(-drive "file=$VM_RUN/data1.img,id=data1,format=raw,$d")
-  if [[ $VM_WRITE_LOG ]]; then   # a disk with a write cache: what was flushed can be told from what was not
+  # A disk with a write cache: what was flushed can be told from what was not. No NVMe: QEMU's (7.2) takes the guest's
+  # FUA writes, such as the journal's commits, and forgets that they are; with virtio the guest flushes instead.
+  if [[ $VM_WRITE_LOG ]]; then
     rm -f "$VM_RUN/data1.log"; : >"$VM_RUN/data1.log"
     data1=(-blockdev "driver=file,filename=$VM_RUN/data1.img,node-name=d1image"
            -blockdev "driver=file,filename=$VM_RUN/data1.log,node-name=d1log"
-           -blockdev "driver=blklogwrites,file=d1image,log=d1log,node-name=data1")
+           -blockdev "driver=blklogwrites,file=d1image,log=d1log,node-name=data1"
+           -device virtio-blk-pci,drive=data1,serial=data1)
+  else
+    data1+=(-device nvme,drive=data1,serial=data1)
   fi
   for ((i = 0; i < 20; i++)); do   # a taken port makes QEMU end at once; try another
     port=$((20000 + RANDOM % 12000))
@@ -202,7 +207,7 @@ boot() {  # one boot is one QEMU: after a guest reset QEMU ends (-no-reboot), si
       -append "root=/dev/nvme0n1 rootwait rw console=ttyS0 loglevel=4 panic=-1 net.ifnames=0 systemd.show_status=0 $VM_APPEND" \
       -acpitable file="$img/cpufreq.aml" \
       -drive file="$VM_RUN/root.qcow2,id=root,format=qcow2,snapshot=$freeze,$d" -device nvme,drive=root,serial=root \
-      "${data1[@]}" -device nvme,drive=data1,serial=data1 \
+      "${data1[@]}" \
       -drive file="$VM_RUN/data2.img,id=data2,format=raw,$d" -device nvme,drive=data2,serial=data2 \
       -netdev "user,id=n,restrict=on,hostfwd=tcp:127.0.0.1:$port-:22" -device virtio-net-pci,netdev=n,romfile= \
       -device virtio-rng-pci \

@@ -90,6 +90,18 @@ Result<void> PodmanRuntime::openPorts() {
   return {};
 }
 
+std::vector<std::string> PodmanRuntime::published(const RankLaunch& rank) const {
+  std::vector<std::string> lines;
+  if (launch_.network != NetworkKind::kGang) return lines;
+  for (const auto& port : rank.ports) {
+    const bool v6 = port.address.find(':') != std::string::npos;
+    lines.push_back("port " + std::to_string(port.container) + " is published at " +
+                    (v6 ? "[" + port.address + "]" : port.address) + ":" +
+                    std::to_string(port.host));
+  }
+  return lines;
+}
+
 Result<void> PodmanRuntime::beginImages(std::vector<std::string> entrances,
                                         std::function<void(const std::string&)> say) {
   PodmanImages::Options options;

@@ -395,6 +395,9 @@ Result<void> Supervisor::planSandbox(const RankLaunch& rank, SpawnPlan& plan) {
 
 void Supervisor::begin() {
   if (!podman_) return startAll();
+  for (auto& rank : ranks_) {
+    for (const auto& port : podman_->published(*rank.launch)) rank.log->say(port, wallNow());
+  }
   const auto say = [this](const std::string& text) {
     for (auto& rank : ranks_) rank.log->say(text, wallNow());
   };

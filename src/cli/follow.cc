@@ -61,7 +61,7 @@ class Follower {
     std::optional<Error> broken;
     auto response = client.stream(request, [&](std::string_view bytes) {
       auto goOn = parser.feed(bytes, [this](const ServerEvent& event) { return take(event); });
-      if (!goOn) broken = std::move(goOn).error();
+      if (!goOn) broken = goOn.error();
       return screen_.flush() && goOn && *goOn;
     });
     if (broken) return fail(std::move(*broken));

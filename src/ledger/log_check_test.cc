@@ -81,7 +81,7 @@ TEST(LogCheck, DamageBeforeWholeCommitsIsToldAndNothingIsDropped) {
   const auto whole = killed.log.size() / kFrame;
   for (std::size_t frame = 0; frame + 8 < whole; ++frame) {
     // In the page, in the page's number, in the sum itself.
-    for (const std::size_t inside : {24 + 1000, 2, 17}) {
+    for (const std::size_t inside : {24UL + 1000, 2UL, 17UL}) {
       auto damaged = killed.log;
       damaged[32 + frame * kFrame + inside] ^= 0x10;
       put(killed.logPath(), damaged);
@@ -110,7 +110,7 @@ TEST(LogCheck, DamageBeforeWholeCommitsIsToldAndNothingIsDropped) {
 
 TEST(LogCheck, ADamagedHeaderIsToldToo) {
   const KilledHome killed(10);
-  for (const std::size_t at : {0, 3, 9, 17, 25}) {
+  for (const std::size_t at : {0UL, 3UL, 9UL, 17UL, 25UL}) {
     auto damaged = killed.log;
     damaged[at] ^= 0x40;
     put(killed.logPath(), damaged);

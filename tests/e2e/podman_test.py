@@ -315,7 +315,7 @@ def the_server_dies(bole):
 
 
 def conmon_dies(bole):
-    job = running(bole, spec("echo up; until [ -e go ]; do sleep 0.05; done; exit 23", replicas=2), 2)
+    job = running(bole, spec("trap '' TERM; echo up; until [ -e go ]; do sleep 0.05; done; exit 23", replicas=2), 2)
     for pid in conmons(bole):
         os.kill(pid, signal.SIGKILL)
     (bole.home / "work" / str(job) / "go").touch()

@@ -26,6 +26,7 @@
 #include "engine/local/init/init_protocol.h"
 #include "engine/local/init/record.h"
 #include "engine/local/init/seccomp.h"
+#include "engine/local/init/signals.h"
 
 namespace bole::init {
 
@@ -261,10 +262,7 @@ void execute(const Config& config) {
 
 [[noreturn]] void becomeCommand(const Config& config, int reportFd) {
   ::setsid();
-  for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  defaultSignals();
   setLimits(config);
   becomeUser(config, reportFd);
   // As the user: a directory that he may not enter is an error here too.

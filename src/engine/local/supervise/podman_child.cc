@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "engine/local/init/signals.h"
 #include "engine/local/supervise/processes.h"
 
 namespace bole::supervise {
@@ -27,10 +28,7 @@ constexpr int kNotRun = 127;
   if (network >= 0 && ::setns(network, CLONE_NEWNET) != 0) ::_exit(kNotRun);
   ::syscall(SYS_close_range, 3u, ~0u, 0);
   ::setsid();
-  for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  defaultSignals();
   ::umask(022);
   ::execv(argv[0], argv);
   ::_exit(kNotRun);

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "engine/local/init/init_protocol.h"
+#include "engine/local/init/signals.h"
 #include "engine/local/supervise/processes.h"
 
 namespace bole::supervise {
@@ -51,10 +52,7 @@ Result<Fd> statusFile(const std::string& dir, std::uint32_t rank) {
             0);
   ::syscall(SYS_close_range, static_cast<unsigned>(told + 1), ~0u, 0);
   ::setsid();
-  for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  defaultSignals();
   ::umask(022);  // the job's, and of the directories that bubblewrap makes
   ::execv(argv[0], argv);
   const int error = errno;

@@ -4,13 +4,14 @@ JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
 GENERATE = cmake -S . -B $(1) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo $(CMAKE_FLAGS) $(2)
 
-.PHONY: help run build test quick lint format bench sanitize fuzz power systemd install clean
+.PHONY: help run build test quick lint clang-tidy format bench sanitize fuzz power systemd install clean
 
 help:
 	@echo 'make run       build, start the cloud on this machine and train the first job to its end'
 	@echo 'make test      build and pass the tests'
 	@echo 'make quick     the tests that need no container and no minute'
-	@echo 'make lint      the rules of the source: rooms, clocks, heavy headers'
+	@echo 'make lint      the rules of the source: rooms, clocks, heavy headers, layout'
+	@echo 'make clang-tidy  what clang-tidy holds the source to (about ten minutes)'
 	@echo 'make format    lay the source out with clang-format'
 	@echo 'make bench     benchmarks against peers, as ratios'
 	@echo 'make sanitize  unit and simulation tests under ASan+UBSan and TSan'
@@ -47,6 +48,13 @@ quick: build
 lint:
 	@tools/bootstrap build test
 	tools/tidy
+	tools/format-check
+
+clang-tidy:
+	@tools/bootstrap build run test
+	@$(call GENERATE,$(BUILD),-DBOLE_TESTS=ON) > $(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+	@rm -f $(BUILD).log
+	tools/clang-tidy-check $(BUILD)
 
 format:
 	@tools/bootstrap test

@@ -59,7 +59,7 @@ Result<void> serveHere(const cli::UpOptions& options, Clock& clock, Rng& rng,
     const auto text = stamp(clock) + line + "\n";
     static_cast<void>(!write(STDERR_FILENO, text.data(), text.size()));
   };
-  return serve(std::move(serveOptions), clock, rng);
+  return serve(serveOptions, clock, rng);
 }
 
 Result<void> makeHome(const std::string& home) {

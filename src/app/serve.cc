@@ -271,7 +271,7 @@ server::ServerOptions doors(const ServeOptions& options, const House& house, Clo
 
 }  // namespace
 
-Result<void> serve(ServeOptions options, Clock& clock, Rng& rng) {
+Result<void> serve(const ServeOptions& options, Clock& clock, Rng& rng) {
   umask(077);
   Ending ending;
   const auto& home = options.up.home;

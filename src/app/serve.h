@@ -23,6 +23,6 @@ struct ServeOptions {
 
 // Blocks until SIGTERM, SIGINT or POST /v1/shutdown. Running jobs go on without it, unless asked to
 // be stopped. An Error means that it never served.
-[[nodiscard]] Result<void> serve(ServeOptions options, Clock& clock, Rng& rng);
+[[nodiscard]] Result<void> serve(const ServeOptions& options, Clock& clock, Rng& rng);
 
 }  // namespace bole::app

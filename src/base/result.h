@@ -99,10 +99,12 @@ using Unexpected = tl::unexpected<Error>;
 #define BOLE_CONCAT_(a, b) a##b
 #define BOLE_CONCAT(a, b) BOLE_CONCAT_(a, b)
 // BOLE_ASSIGN(auto x, expression): x is the value, or the error is returned to the caller.
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration cannot stand in parentheses.
 #define BOLE_ASSIGN(target, expression)                                         \
   auto BOLE_CONCAT(boleResult_, __LINE__) = (expression);                       \
   if (!BOLE_CONCAT(boleResult_, __LINE__))                                      \
     return ::bole::fail(std::move(BOLE_CONCAT(boleResult_, __LINE__)).error()); \
   target = std::move(*BOLE_CONCAT(boleResult_, __LINE__))
+// NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace bole

@@ -56,7 +56,7 @@ void Screen::tell(const std::string& text) {
   flush();
 }
 
-void Screen::bar(std::string text) {
+void Screen::bar(const std::string& text) {
   if (style_.bar) bar_ = truncated(neutralised(text), columns_);
 }
 

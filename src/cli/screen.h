@@ -28,7 +28,7 @@ class Screen {
   void line(const model::LogLineView& line);
   // A sentence of the program's own, to standard error, above the bar.
   void tell(const std::string& text);
-  void bar(std::string text);  // "" takes it away
+  void bar(const std::string& text);  // "" takes it away
   // False once nobody reads any more.
   bool flush();
 

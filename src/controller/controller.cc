@@ -22,7 +22,7 @@ void earliest(Timestamp& kept, Timestamp other) {
 
 }  // namespace
 
-Result<void> Controller::start(std::vector<model::Node> nodes) {
+Result<void> Controller::start(const std::vector<model::Node>& nodes) {
   Batch batch;
   BOLE_TRY(beginLife(batch, nodes));
   schedule(batch);

@@ -82,7 +82,7 @@ class Controller {
 
   // Records the start and hands every live attempt to the engine, whose reports must reach
   // process() as messages. On a full disk it starts all the same, and refuses new jobs.
-  [[nodiscard]] Result<void> start(std::vector<model::Node> nodes);
+  [[nodiscard]] Result<void> start(const std::vector<model::Node>& nodes);
 
   void process(std::vector<Message> batch);
 

@@ -121,7 +121,8 @@ TEST_F(StateTest, ARetriedJobKeepsItsPlace) {
   EXPECT_EQ(state_.queued().begin()->job, JobId(1)) << "it came first and is first again";
   EXPECT_EQ(job(1).retries, 1u);
   EXPECT_EQ(job(1).failure->status, 256);
-  EXPECT_EQ(state_.tables().attempts.find(AttemptId(1))->firstFailed, 0) << "each attempt keeps its own";
+  EXPECT_EQ(state_.tables().attempts.find(AttemptId(1))->firstFailed, 0)
+      << "each attempt keeps its own";
 }
 
 TEST_F(StateTest, AHigherPriorityComesFirst) {

@@ -61,8 +61,8 @@ class LogCursor {
     std::int64_t readTo = 0;  // offset behind the last of them
   };
 
-  LogCursor(std::string directory, LogQuery query)
-      : directory_(std::move(directory)), query_(std::move(query)) {}
+  LogCursor(std::string directory, const LogQuery& query)
+      : directory_(std::move(directory)), query_(query) {}
   Result<void> restore(const std::string& position);
   void begin(const LogFiles& files);
   Result<void> fill(Place& place, const std::vector<LogFile>& files, std::size_t length,

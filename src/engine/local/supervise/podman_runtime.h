@@ -65,7 +65,8 @@ class PodmanRuntime {
   // Of the standard error of a rank that never came up, what happened and what to do.
   [[nodiscard]] std::string whyNotUp(const RankLaunch& rank, const std::string& said) const;
 
-  // Where this rank's ports are, for its log: the job's owner has no other way to know a chosen one.
+  // Where this rank's ports are, for its log: the job's owner has no other way to know a chosen
+  // one.
   [[nodiscard]] std::vector<std::string> published(const RankLaunch& rank) const;
   [[nodiscard]] PortForwarder& ports() { return ports_; }
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }

@@ -640,10 +640,10 @@ void Connection::pull() {
           return last;
         }
       },
-      [](Connection& self, Portion portion) { self.pulled(std::move(portion)); });
+      [](Connection& self, const Portion& portion) { self.pulled(portion); });
 }
 
-void Connection::pulled(Portion portion) {
+void Connection::pulled(const Portion& portion) {
   if (phase_ != Phase::kStreaming) return;
   Then next = [this, more = portion.more, end = portion.end, look = portion.lookAgain] {
     deadline_ = Duration(0);

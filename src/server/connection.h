@@ -145,7 +145,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // A stream.
   void startStream(std::shared_ptr<Stream> stream);
   void pull();
-  void pulled(Portion portion);
+  void pulled(const Portion& portion);
   void sendPortion(const std::string& text, Then then);
   void waitForMore(Duration lookAgain);
   void endStream();

@@ -190,7 +190,7 @@ Result<Parsed> finishJob(Session& session, JobDraft draft) {
   text.upload = session.context.upload;
   text.workingDir = session.context.directory;
   const auto& override = session.context.projectOverride;
-  parsed.project = override.empty() ? std::move(draft.project) : override;
+  parsed.project = override.empty() ? draft.project : override;
   parsed.files = std::move(draft.files);
   parsed.warnings = session.reader.takeWarnings();
   return parsed;

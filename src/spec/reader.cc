@@ -100,6 +100,7 @@ Result<void> Reader::readFields(const Value& map, const std::vector<FieldReader>
       continue;
     }
     std::vector<std::string_view> names;
+    names.reserve(readers.size());
     for (const auto& known : readers) names.push_back(known.name);
     const auto near = nearest(field.key, names);
     return fail(

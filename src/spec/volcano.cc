@@ -496,6 +496,7 @@ class VolcanoReader {
       return {};
     }
     std::vector<std::string_view> names;
+    names.reserve(std::size(kPriorityClasses));
     for (const auto& known : kPriorityClasses) names.push_back(known.name);
     reader_.warn(value->at,
                  fmt::format("{}: the class '{}' is not known, the priority is 0; known are {}",

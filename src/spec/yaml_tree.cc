@@ -70,9 +70,9 @@ class Lines {
     const char quote = begin < text_.size() ? text_[begin] : ' ';
     if (quote != '"' && quote != '\'') return true;
     for (auto i = begin + 1; i < text_.size(); ++i) {
-      if (quote == '"' && text_[i] == '\\')
-        ++i;
-      else if (text_[i] == quote && quote == '\'' && i + 1 < text_.size() && text_[i + 1] == quote)
+      const bool doubled = text_[i] == quote && i + 1 < text_.size() && text_[i + 1] == quote;
+      const bool escapes = quote == '"' ? text_[i] == '\\' : doubled;
+      if (escapes)
         ++i;
       else if (text_[i] == quote)
         return true;

@@ -366,7 +366,7 @@ std::string checkpointDirectory(const model::JobShape& shape, const model::JobTe
                                 const std::string& workDirectory) {
   if (text.checkpointPath.empty()) return {};
   const auto base = text.workingDir.empty() ? workDirectory : normal(text.workingDir);
-  const auto path = normal((fs::path(base) / text.checkpointPath).string());
+  auto path = normal((fs::path(base) / text.checkpointPath).string());
   if (shape.runtime == model::Runtime::kPlain) return path;
   const auto relative = below(path, base);
   return relative ? join(workDirectory, *relative) : path;

@@ -500,7 +500,8 @@ int Init::run() {
 }  // namespace
 
 int run() {
-  return Init().run();
+  static Init init;  // its words stay to the end of the process
+  return init.run();
 }
 
 int hold() {

@@ -98,7 +98,8 @@ Result<std::string> makeGroups(const std::string& top, const std::string& relati
 
 }  // namespace
 
-AttemptCgroup::AttemptCgroup(std::string relative, std::string root) : root_(std::move(root)) {
+AttemptCgroup::AttemptCgroup(const std::string& relative, std::string root)
+    : root_(std::move(root)) {
   if (relative.empty()) return;
   label_ = relative;
   std::replace(label_.begin(), label_.end(), '/', '-');

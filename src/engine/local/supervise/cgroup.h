@@ -27,7 +27,7 @@ class AttemptCgroup {
  public:
   // `relative`: below the root of the v2 tree; empty: no groups are made. `root`: where cgroups are
   // mounted.
-  explicit AttemptCgroup(std::string relative, std::string root = "/sys/fs/cgroup");
+  explicit AttemptCgroup(const std::string& relative, std::string root = "/sys/fs/cgroup");
 
   // Makes the leaf of a rank and sets its limits.
   void addRank(std::uint32_t rank, const RankLimits& limits);

@@ -19,7 +19,7 @@ constexpr const char* kPlaces[] = {"/usr/bin/",        "/usr/local/bin/", "/usr/
 
 std::string findProgram(const std::string& name) {
   for (const auto* place : kPlaces) {
-    const auto path = place + name;
+    auto path = place + name;
     if (::access(path.c_str(), X_OK) == 0) return path;
   }
   return {};

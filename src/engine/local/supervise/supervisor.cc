@@ -77,7 +77,7 @@ void setAlways(std::vector<std::string>& env, const std::string& variable,
 
 std::string programIn(const std::vector<std::string>& directories, const std::string& file) {
   for (const auto& directory : directories) {
-    const auto path = directory + "/" + file;
+    auto path = directory + "/" + file;
     if (::access(path.c_str(), X_OK) == 0) return path;
   }
   return {};

@@ -179,7 +179,7 @@ std::string detailText(const model::JobDetail& detail, const TableStyle& style) 
   if (model::isTerminal(job.state)) facts.add("Ended", timeText(job.endedAt));
   facts.add("Duration", spanText(job.running));
   facts.add("GPUs", gpuCount(job.gpus, job.emulated));
-  facts.add("GPU-time", gpuTime(detail));
+  if (job.gpus > 0) facts.add("GPU-time", gpuTime(detail));
   facts.add("Directory", detail.workingDirectory);
   addPaths(facts, detail);
   if (detail.exitCode >= 0) facts.add("Exit code", std::to_string(detail.exitCode));
@@ -257,7 +257,7 @@ std::string summaryText(const model::JobDetail& detail, const TableStyle& style)
     facts.add("Reason", job.reason);
   }
   facts.add("Duration", spanText(job.running));
-  facts.add("GPU-time", gpuTime(detail));
+  if (job.gpus > 0) facts.add("GPU-time", gpuTime(detail));
   addPaths(facts, detail);
   auto text = facts.render(style);
   // A single rank's last lines have just been seen.

@@ -13,10 +13,15 @@ namespace bole::app {
 struct Inventory {
   std::vector<model::Node> nodes;
   std::vector<std::string> notes;  // plain lines for people
+  std::string emulation;           // as typed; empty: none was asked for
 };
 
-// `emulate` as typed; empty: what is here, and the default emulation where there is no driver.
-[[nodiscard]] Result<Inventory> takeInventory(const gpu::HostInfo& host,
+// `emulate` as typed; empty: what is here. Where there is no driver that is what was emulated last
+// in this home (keepEmulation), at first four A100.
+[[nodiscard]] Result<Inventory> takeInventory(const std::string& home, const gpu::HostInfo& host,
                                               const std::vector<std::string>& emulate);
+
+// For the next start in this home, by who holds it; in HOME/emulate.
+[[nodiscard]] Result<void> keepEmulation(const std::string& home, const Inventory& inventory);
 
 }  // namespace bole::app

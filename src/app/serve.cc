@@ -160,6 +160,7 @@ class Ending {
 struct House {
   gpu::HostInfo host;
   Inventory inventory;
+  std::vector<std::string> notes;  // of the inventory, of the engine: what people should know
   std::unique_ptr<ledger::SqliteLedger> ledger;
   std::unique_ptr<controller::Controller> controller;
   std::unique_ptr<controller::ControllerThread> thread;
@@ -177,7 +178,7 @@ Result<House> build(const ServeOptions& options, Clock& clock, Rng& rng) {
   const auto& home = options.up.home;
   House house;
   BOLE_ASSIGN(house.host, gpu::readHostInfo());
-  BOLE_ASSIGN(house.inventory, takeInventory(house.host, options.up.emulate));
+  BOLE_ASSIGN(house.inventory, takeInventory(home, house.host, options.up.emulate));
   BOLE_TRY(makeDirectory(home + "/attempts", 0700));
   BOLE_TRY(makeDirectory(home + "/uploads", 0700));
   BOLE_TRY(makeDirectory(home + "/work", 0711));
@@ -188,6 +189,11 @@ Result<House> build(const ServeOptions& options, Clock& clock, Rng& rng) {
   engineOptions.plain = options.up.plain;
   engineOptions.bootId = house.host.bootId;
   house.engine = std::make_unique<engine::LocalEngine>(std::move(engineOptions), clock, rng);
+  BOLE_TRY(house.engine->check());
+  house.notes = house.inventory.notes;
+  if (const auto kept = keepEmulation(home, house.inventory); !kept)
+    house.notes.push_back("the next start will not know of --emulate: " + kept.error().message());
+  for (const auto& note : house.engine->notes()) house.notes.push_back(note);
   controller::ControllerOptions controllerOptions;
   controllerOptions.version = kVersion;
   controllerOptions.bootId = house.host.bootId;
@@ -253,9 +259,9 @@ server::ServerOptions doors(const ServeOptions& options, const House& house, Clo
   out.facts.home = home;
   out.facts.pid = getpid();
   out.facts.startedAt = clock.wall();
-  out.facts.notes = house.inventory.notes;
+  out.facts.notes = house.notes;
   for (const auto& note : house.ledger->notices()) out.facts.notes.push_back(note);
-  out.facts.sandbox = options.up.plain ? "plain" : "bubblewrap";
+  out.facts.sandbox = house.engine->sandbox();
   out.clock = &clock;
   out.parseSpec = specParser(options.up.plain);
   out.workDirectory = [&engine = *house.engine, &controller = *house.controller](JobId id) {
@@ -295,7 +301,7 @@ Result<void> serve(const ServeOptions& options, Clock& clock, Rng& rng) {
   Ready ready;
   ready.lines.push_back(fmt::format("bole {} is up: {}/bole.sock and http://127.0.0.1:{} (pid {})",
                                     kVersion, home, server->tcpPort(), getpid()));
-  for (const auto& note : house.inventory.notes) ready.lines.push_back(note);
+  for (const auto& note : house.notes) ready.lines.push_back(note);
   for (const auto& line : ready.lines) options.log(line);
   options.ready(ready);
 

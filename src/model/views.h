@@ -135,7 +135,7 @@ struct StatusView {
   std::int64_t gpus = 0;
   std::int64_t gpusUsed = 0;
   bool emulated = false;
-  std::string sandbox;  // "bubblewrap", "plain", ...
+  std::string sandbox;  // around jobs without an image: "bubblewrap", "plain", "none"
 };
 
 struct EventView {

@@ -88,10 +88,18 @@ std::string stoppingText(const model::JobRecord& job) {
   return "is being stopped";
 }
 
+// A job that is tried again says of its last attempt how that ended.
 std::string waitingText(const Scene& scene, const model::JobRecord& job) {
   const auto* reasons = scene.snapshot.waiting.find(job.id);
+  const bool again = job.attempts > 0 && job.outcome;
+  if (again && reasons && reasons->size() == 1 &&
+      reasons->front().obstacle == model::Obstacle::kBackoff) {
+    return fmt::format("tries again at {} UTC: {}", formatTimestamp(reasons->front().until),
+                       outcomeText(scene, job));
+  }
   auto text = reasons ? scheduler::explain(*reasons) : std::string();
   if (text.empty()) text = scheduler::explain({model::Reason{}});
+  if (again) text += fmt::format(" (attempt {}: {})", job.attempts, outcomeText(scene, job));
   return text;
 }
 

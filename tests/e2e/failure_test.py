@@ -151,7 +151,7 @@ def cancelled_while_it_backs_off(bole):
     bole.wait_until(lambda: bole.job(job)["summary"]["state"] == "QUEUED" and bole.job(job)["attempts"],
                     "the job waits for its next try", 20)
     why = bole.run("why", "resting", check=0).stdout
-    assert "try" in why, why
+    assert "tries again at" in why and "rank 0 failed first: exit 1" in why, why
     bole.stop(job)
     detail = bole.wait_for(job, TERMINAL, 10)
     assert detail["summary"]["state"] == "CANCELLED" and len(detail["attempts"]) == 1, detail

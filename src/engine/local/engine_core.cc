@@ -52,8 +52,10 @@ Result<void> LocalEngine::Core::check() const {
   }
   const auto program = supervisorProgram();
   if (::access(program.c_str(), X_OK) == 0) return {};
-  return fail(systemError(errno, "the program that keeps running jobs cannot be started", program)
-                  .withHint("build or install all of Bole: bole, bole-supervise, bole-init"));
+  auto error = systemError(errno, "the program that keeps running jobs cannot be started", program);
+  error.code = ErrorCode::kUnavailable;
+  return fail(
+      std::move(error).withHint("build or install all of Bole: bole, bole-supervise, bole-init"));
 }
 
 std::vector<std::string> LocalEngine::Core::notes() const {
@@ -80,6 +82,11 @@ std::vector<std::string> LocalEngine::Core::notes() const {
         "times a second");
   }
   return notes;
+}
+
+std::string LocalEngine::Core::sandbox() const {
+  if (options.plain) return "plain";
+  return inPath(options.environment, "bwrap") ? "bubblewrap" : "none";
 }
 
 LocalEngine::Core::~Core() {

@@ -45,6 +45,7 @@ class LocalEngine::Core {
 
   [[nodiscard]] Result<void> check() const;  // that it has what it needs of the system
   [[nodiscard]] std::vector<std::string> notes() const;
+  [[nodiscard]] std::string sandbox() const;
 
   const LocalEngineOptions options;
   const Layout layout;

@@ -56,6 +56,10 @@ std::vector<std::string> LocalEngine::notes() const {
   return core_->notes();
 }
 
+std::string LocalEngine::sandbox() const {
+  return core_->sandbox();
+}
+
 namespace {
 
 bool runsPlain(const model::JobShape& shape, const LocalEngineOptions& options) {

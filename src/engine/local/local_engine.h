@@ -70,6 +70,8 @@ class LocalEngine final : public ports::Engine {
   [[nodiscard]] const Layout& layout() const;
   // What this machine cannot do, or does otherwise than expected; plain lines for people.
   [[nodiscard]] std::vector<std::string> notes() const;
+  // Around jobs without an image: "bubblewrap", "plain", or "none" where bubblewrap is missing.
+  [[nodiscard]] std::string sandbox() const;
 
   // Where a job runs and keeps its checkpoints, for people.
   [[nodiscard]] std::string workDirectory(JobId job, const model::JobSpec& spec) const;

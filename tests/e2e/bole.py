@@ -48,6 +48,11 @@ class Bole:
         return [str(self.program), arguments[0], "--home", str(self.home), *arguments[1:]]
 
     def up(self):
+        self.start()
+        self.wait_until(self.answers, "the server answers", 30)
+
+    def start(self):
+        """Starts the server and does not wait for it."""
         arguments = ["--foreground", "--port", "0"]
         if self.emulate:
             arguments += ["--emulate", self.emulate]
@@ -57,7 +62,6 @@ class Bole:
         self.server = subprocess.Popen(self.command("up", *arguments), stdin=subprocess.DEVNULL, stdout=log,
                                        stderr=log, start_new_session=True)
         log.close()
-        self.wait_until(self.answers, "the server answers", 30)
 
     def answers(self):
         if self.server.poll() is not None:

@@ -72,6 +72,8 @@ def main():
         assert sorted(lines[4:]) == ["worker 0 of 2", "worker 1 of 2"], everything
         gpus = sorted(gpu for rank in detail["attempts"][0]["ranks"] for gpu in rank["gpus"])
         assert gpus == [0, 1, 2], gpus
+        bole.wait_until(lambda: not bole.supervisors() and not podman_world.conmons(bole.home), "no process is left", 20)
+        assert podman_world.containers() == [], podman_world.containers()
         assert bole.run("fsck", "--full", check=0).stdout.startswith("clean")
     return 0
 

@@ -1,5 +1,7 @@
 #include "scheduler/free.h"
 
+#include <algorithm>
+
 namespace bole::scheduler {
 
 FreeCapacity::FreeCapacity(const model::Tables& tables, bool empty) {
@@ -21,14 +23,23 @@ FreeCapacity::FreeCapacity(const model::Tables& tables, bool empty) {
   });
 }
 
-void FreeCapacity::take(std::size_t node, const model::TaskShape& task,
+void FreeCapacity::take(std::size_t node, MilliCpu cpus, Bytes memory,
                         const std::vector<std::uint32_t>& gpus) {
   auto& free = nodes_[node];
   for (const auto gpu : gpus) free.idle[gpu] = false;
   free.idleCount -= static_cast<std::int64_t>(gpus.size());
-  free.cpus -= task.cpus;
-  free.memory -= task.memory;
-  undo_.push_back({node, &task, gpus});
+  free.cpus -= cpus;
+  free.memory -= memory;
+  undo_.push_back({node, cpus, memory, gpus});
+}
+
+void FreeCapacity::take(const model::JobShape& shape,
+                        const std::vector<model::RankPlacement>& ranks) {
+  for (const auto& rank : ranks) {
+    const auto at = std::lower_bound(nodes_.begin(), nodes_.end(), rank.node,
+                                     [](const FreeNode& node, NodeId id) { return node.id < id; });
+    take(static_cast<std::size_t>(at - nodes_.begin()), shape.tasks[rank.task], rank.gpus);
+  }
 }
 
 void FreeCapacity::rollBack(std::size_t mark) {
@@ -37,8 +48,8 @@ void FreeCapacity::rollBack(std::size_t mark) {
     auto& free = nodes_[last.node];
     for (const auto gpu : last.gpus) free.idle[gpu] = true;
     free.idleCount += static_cast<std::int64_t>(last.gpus.size());
-    free.cpus += last.task->cpus;
-    free.memory += last.task->memory;
+    free.cpus += last.cpus;
+    free.memory += last.memory;
     undo_.pop_back();
   }
 }

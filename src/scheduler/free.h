@@ -24,17 +24,24 @@ class FreeCapacity {
 
   [[nodiscard]] const std::vector<FreeNode>& nodes() const { return nodes_; }
 
-  void take(std::size_t node, const model::TaskShape& task, const std::vector<std::uint32_t>& gpus);
+  void take(std::size_t node, MilliCpu cpus, Bytes memory, const std::vector<std::uint32_t>& gpus);
+  void take(std::size_t node, const model::TaskShape& task,
+            const std::vector<std::uint32_t>& gpus) {
+    take(node, task.cpus, task.memory, gpus);
+  }
+  // Takes what ranks of `shape` were given elsewhere, in another copy of the same nodes.
+  void take(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks);
   [[nodiscard]] std::size_t mark() const { return undo_.size(); }
   void rollBack(std::size_t mark);
 
  private:
   struct Taken {
     std::size_t node;
-    const model::TaskShape* task;
+    MilliCpu cpus;
+    Bytes memory;
     std::vector<std::uint32_t> gpus;
   };
-  std::vector<FreeNode> nodes_;
+  std::vector<FreeNode> nodes_;  // by id
   std::vector<Taken> undo_;
 };
 

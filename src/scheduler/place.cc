@@ -1,7 +1,8 @@
 #include "scheduler/place.h"
 
 #include <algorithm>
-#include <limits>
+#include <numeric>
+#include <tuple>
 
 #include "scheduler/match.h"
 
@@ -29,32 +30,38 @@ std::int64_t linkScore(const model::Link& link) {
   return 0;
 }
 
-std::vector<std::uint32_t> candidates(const FreeNode& node, const model::GpuRequest& request) {
-  std::vector<std::uint32_t> out;
-  for (std::uint32_t i = 0; i < node.idle.size(); ++i) {
-    if (node.idle[i] && matches(request, node.node->gpus[i])) out.push_back(i);
-  }
-  return out;
-}
+// What taking these GPUs spoils for later jobs; less is better. First the strongest link from them
+// to an idle GPU that stays behind (a pair broken), then the idle GPUs left on their sockets (a
+// socket opened that was whole), then all links to idle GPUs.
+using Spoilt = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
 
-// Links from `gpu` to idle GPUs that are not wanted: taking a well linked GPU alone breaks a pair
-// that a later job may want.
-std::int64_t linksBroken(const FreeNode& node, std::uint32_t gpu) {
-  std::int64_t best = 0;
+Spoilt spoiltBy(const FreeNode& node, const std::vector<std::uint32_t>& chosen) {
+  std::int64_t strongest = 0;
+  std::int64_t onSockets = 0;
+  std::int64_t links = 0;
   for (std::uint32_t other = 0; other < node.idle.size(); ++other) {
-    if (other != gpu && node.idle[other])
-      best = std::max(best, linkScore(node.node->link(gpu, other)));
+    if (!node.idle[other] || std::find(chosen.begin(), chosen.end(), other) != chosen.end())
+      continue;
+    bool near = false;
+    for (const auto gpu : chosen) {
+      const auto score = linkScore(node.node->link(gpu, other));
+      strongest = std::max(strongest, score);
+      links += score;
+      near = near || node.node->gpus[gpu].numaNode == node.node->gpus[other].numaNode;
+    }
+    onSockets += near ? 1 : 0;
   }
-  return best;
+  return {strongest, onSockets, links};
 }
 
 // `count` of the candidates: grown from each start by the best linked next one; the best sum of
-// links wins, ties by least links broken, then by lowest index. Exact for pairs, and for the
+// links wins, ties by what is spoilt least, then by lowest index. Exact for pairs, and for the
 // symmetrical shapes of real machines.
 std::vector<std::uint32_t> bestLinked(const FreeNode& node, const std::vector<std::uint32_t>& from,
                                       std::size_t count) {
   std::vector<std::uint32_t> best;
-  std::int64_t bestScore = std::numeric_limits<std::int64_t>::min();
+  std::int64_t bestScore = -1;
+  Spoilt bestSpoilt;
   for (const auto start : from) {
     std::vector<std::uint32_t> chosen = {start};
     std::int64_t score = 0;
@@ -73,11 +80,12 @@ std::vector<std::uint32_t> bestLinked(const FreeNode& node, const std::vector<st
       chosen.push_back(next);
       score += gainMost;
     }
-    if (count == 1) score = -linksBroken(node, start);
-    if (score > bestScore) {
-      bestScore = score;
-      best = std::move(chosen);
-    }
+    if (score < bestScore) continue;
+    const auto spoilt = spoiltBy(node, chosen);
+    if (score == bestScore && spoilt >= bestSpoilt) continue;
+    bestScore = score;
+    bestSpoilt = spoilt;
+    best = std::move(chosen);
   }
   std::sort(best.begin(), best.end());
   return best;
@@ -163,94 +171,70 @@ std::optional<std::vector<model::RankPlacement>> placeTogether(FreeCapacity& fre
   return std::nullopt;
 }
 
-model::Reason shortage(model::Obstacle obstacle, std::int64_t needed, std::int64_t available,
-                       std::string detail = {}) {
-  model::Reason reason;
-  reason.obstacle = obstacle;
-  reason.needed = needed;
-  reason.available = available;
-  reason.detail = std::move(detail);
-  return reason;
+// The tasks by what is hardest to find: those with the most GPUs first, so that a launcher does not
+// sit down where only a worker could.
+std::vector<std::uint32_t> hardestFirst(const model::JobShape& shape) {
+  std::vector<std::uint32_t> order(shape.tasks.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return shape.tasks[a].gpus.count > shape.tasks[b].gpus.count;
+  });
+  return order;
 }
 
 }  // namespace
 
-std::optional<std::vector<model::RankPlacement>> placeGang(FreeCapacity& free,
-                                                           const model::JobShape& shape) {
-  if (auto together = placeTogether(free, shape)) return together;
-  const auto mark = free.mark();
-  std::vector<model::RankPlacement> ranks;
+std::vector<std::uint32_t> candidates(const FreeNode& node, const model::GpuRequest& request) {
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t i = 0; i < node.idle.size(); ++i) {
+    if (node.idle[i] && matches(request, node.node->gpus[i])) out.push_back(i);
+  }
+  return out;
+}
+
+std::uint32_t leastReplicas(const model::JobShape& shape, std::uint32_t task) {
+  const auto& own = shape.tasks[task];
+  const auto others = shape.replicas() - own.replicas;
+  const auto forGang = shape.minAvailable > others ? shape.minAvailable - others : 0;
+  return std::min(own.replicas, std::max(own.minAvailable, forGang));
+}
+
+GangTry placeRanks(FreeCapacity& free, const model::JobShape& shape) {
+  GangTry gang;
   std::vector<bool> used(free.nodes().size());
-  for (std::uint32_t t = 0; t < shape.tasks.size(); ++t) {
+  for (const auto t : hardestFirst(shape)) {
     const auto& task = shape.tasks[t];
+    const auto before = free.mark();
     for (std::uint32_t r = 0; r < task.replicas; ++r) {
       std::vector<std::uint32_t> possible;
       const auto at = nodeFor(free, task, used, possible);
       if (!at) {
         // The rest of this task are like this one: none of them fits. The gang may do without.
-        if (r >= task.minAvailable && shape.minAvailable < shape.replicas()) break;
-        free.rollBack(mark);
-        return std::nullopt;
+        if (r >= leastReplicas(shape, t)) break;
+        gang.lacking = {{t, before}};
+        return gang;
       }
       auto gpus = task.gpus.count == 0 ? std::vector<std::uint32_t>()
                                        : bestLinked(free.nodes()[*at], possible, task.gpus.count);
       free.take(*at, task, gpus);
       used[*at] = true;
-      ranks.push_back({t, r, free.nodes()[*at].id, std::move(gpus)});
+      gang.ranks.push_back({t, r, free.nodes()[*at].id, std::move(gpus)});
     }
   }
-  if (ranks.size() < shape.minAvailable) {
-    free.rollBack(mark);
-    return std::nullopt;
-  }
-  return ranks;
+  std::sort(gang.ranks.begin(), gang.ranks.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.task, a.replica) < std::tie(b.task, b.replica);
+  });
+  return gang;
 }
 
-std::vector<model::Reason> obstacles(const FreeCapacity& free, const model::JobShape& shape) {
-  using model::Obstacle;
-  if (free.nodes().empty()) return {shortage(Obstacle::kNoNodes, 1, 0)};
-  std::vector<model::Reason> out;
-  MilliCpu cpus;
-  MilliCpu cpusFree;
-  Bytes memory;
-  Bytes memoryFree;
-  for (const auto& node : free.nodes()) {
-    cpusFree += node.cpus;
-    memoryFree += node.memory;
-  }
-  for (const auto& task : shape.tasks) {
-    cpus += task.cpus * task.replicas;
-    memory += task.memory * task.replicas;
-    if (task.gpus.count == 0) continue;
-    std::int64_t total = 0;
-    std::int64_t most = 0;
-    for (const auto& node : free.nodes()) {
-      const auto idle = static_cast<std::int64_t>(candidates(node, task.gpus).size());
-      total += idle;
-      most = std::max(most, idle);
-    }
-    const auto needed = std::int64_t{task.replicas} * task.gpus.count;
-    if (total < needed)
-      out.push_back(shortage(Obstacle::kGpus, needed, total, kindText(task.gpus)));
-    else if (most < task.gpus.count) {
-      out.push_back(shortage(Obstacle::kGpusPerNode, task.gpus.count, most, kindText(task.gpus)));
-    }
-  }
-  if (cpusFree < cpus) out.push_back(shortage(Obstacle::kCpus, cpus.value, cpusFree.value));
-  if (memoryFree < memory)
-    out.push_back(shortage(Obstacle::kMemory, memory.value, memoryFree.value));
-  if (!out.empty()) return out;
-  // Enough of everything in all, but not in the same place: the tasks compete, or a node has GPUs
-  // and no CPUs left.
-  for (const auto& task : shape.tasks) {
-    if (task.gpus.count > 0) {
-      const auto needed = std::int64_t{task.replicas} * task.gpus.count;
-      out.push_back(shortage(Obstacle::kGpus, needed, 0,
-                             kindText(task.gpus) + " with CPUs and memory beside it"));
-    }
-  }
-  if (out.empty()) out.push_back(shortage(Obstacle::kCpus, cpus.value, cpusFree.value));
-  return out;
+std::optional<std::vector<model::RankPlacement>> placeGang(FreeCapacity& free,
+                                                           const model::JobShape& shape) {
+  if (auto together = placeTogether(free, shape)) return together;
+  const auto mark = free.mark();
+  auto gang = placeRanks(free, shape);
+  if (!gang.lacking && gang.ranks.size() >= shape.minAvailable) return std::move(gang.ranks);
+  free.rollBack(mark);
+  return std::nullopt;
 }
 
 }  // namespace bole::scheduler

@@ -3,8 +3,8 @@
 //
 // Order: priority, then arrival. A gang starts with all of its ranks or not at all. A job that does
 // not fit is passed by smaller ones behind it until it has waited for `policy.patience`; from then
-// on what it could use is kept for it (Obstacle::kAhead). Bounded work: at most policy.maxJobs jobs
-// are placed or refused a cycle; jobs alike in shape are tried once.
+// on what it could use, and no more, is kept for it (keep.h; Obstacle::kAhead). Bounded work: at
+// most policy.maxJobs jobs are placed or refused a cycle; jobs alike in shape are tried once.
 #pragma once
 
 #include <vector>

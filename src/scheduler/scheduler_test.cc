@@ -9,6 +9,7 @@
 
 #include "scheduler/free.h"
 #include "scheduler/match.h"
+#include "scheduler/obstacles.h"
 #include "scheduler/place.h"
 
 namespace bole::scheduler {

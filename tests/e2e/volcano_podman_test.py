@@ -28,7 +28,8 @@ spec:
               image: IMAGE
               workingDir: /tmp
               command: [sh, -c]
-              args: ['pwd; cat /etc/volcano/worker.host; cat $(DATA)/number; for i in 1 2; do nc -l -p 2222; done']
+              # A port for each worker: a listener that ends closes what another has connected to it.
+              args: ['pwd; cat /etc/volcano/worker.host; cat $(DATA)/number; nc -l -p 2220 & nc -l -p 2221; wait']
               env: [{name: DATA, value: /data}]
               resources: {limits: {nvidia.com/gpu: 1, cpu: 100m}}
               volumeMounts: [{name: data, mountPath: /data, readOnly: true}, {name: shm, mountPath: /dev/shm}]
@@ -46,7 +47,7 @@ spec:
               command: [sh, -c]
               args:
                 - |
-                  until echo "worker $VC_TASK_INDEX of $VC_WORKER_NUM" | nc -w 5 "$VC_MASTER_HOSTS" 2222; do sleep 0.1; done
+                  until echo "worker $VC_TASK_INDEX of $VC_WORKER_NUM" | nc -w 5 "$VC_MASTER_HOSTS" "222$VC_TASK_INDEX"; do sleep 0.1; done
                   sleep 600
               resources: {limits: {nvidia.com/gpu: 1, cpu: 100m}}
 """

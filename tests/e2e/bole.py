@@ -13,6 +13,38 @@ import time
 
 SKIP = 77  # ctest: skipped
 
+# Two processes of one rank, busy for SECONDS. Each says in hundredths of a second how long that was and what CPU time it had.
+BUSY = r"""
+busy() {
+  read now rest < /proc/uptime
+  begin=${now%.*}${now#*.}
+  while [ $((${now%.*}${now#*.} - begin)) -lt $((SECONDS * 100)) ]; do
+    i=0
+    while [ $i -lt 500 ]; do i=$((i + 1)); done
+    read now rest < /proc/uptime
+  done
+  read stat < /proc/self/stat
+  set -- ${stat##*)}
+  echo "busy $((${now%.*}${now#*.} - begin)) ${12} ${13}"
+}
+busy & busy; wait
+"""
+
+
+def check_cpu_limit(detail, lines, cpus):
+    """Of a job with that limit that ran BUSY in one rank. Without a limit the two have one CPU each, or one between them."""
+    note = detail["attempts"][-1]["note"]
+    if "the CPU limit is not enforced" in note:
+        print(f"SKIPPED: CPU limits on this machine: {note}")
+        return
+    said = [[int(word) for word in line.split()[1:]] for line in lines if line.startswith("busy ")]
+    assert len(said) == 2, lines
+    ticks = os.sysconf("SC_CLK_TCK")
+    used = sum(user + system for _, user, system in said) / ticks
+    share = used / max(wall for wall, _, _ in said) * 100
+    print(f"cpus: {cpus} gave {share:.2f} of a CPU")
+    assert 0.2 * cpus < share < 1.5 * cpus, f"{used} s of CPU time in {said}, with a limit of {cpus} CPUs"
+
 
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path, timeout=30):

@@ -18,7 +18,7 @@ import threading
 import time
 
 import podman_world
-from bole import Bole
+from bole import BUSY, Bole, check_cpu_limit
 from podman_world import IMAGE
 
 
@@ -161,6 +161,12 @@ def limits(bole):
     bole.stop(job)
     detail = bole.wait_for(job)
     assert detail["summary"]["state"] == "CANCELLED" and exit_of(detail)["code"] == 3, detail
+    none_left(bole)
+
+
+def cpu_limit(bole):
+    job, detail = run(bole, spec(BUSY.replace("SECONDS", "3"), cpus=0.5))
+    check_cpu_limit(detail, bole.lines(job), 0.5)
     none_left(bole)
 
 
@@ -369,8 +375,8 @@ def digits(bole):
     none_left(bole)
 
 
-PARTS = [what_a_rank_sees, secrets_stay_secret, forbidden, exits, limits, refusals, network, pulls, the_server_dies, conmon_dies,
-         init_dies, the_supervisor_dies, digits]
+PARTS = [what_a_rank_sees, secrets_stay_secret, forbidden, exits, limits, cpu_limit, refusals, network, pulls, the_server_dies,
+         conmon_dies, init_dies, the_supervisor_dies, digits]
 
 
 def main():

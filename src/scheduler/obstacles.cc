@@ -26,6 +26,13 @@ double cpuCount(std::int64_t milli) {
   return static_cast<double>(milli) / 1000;
 }
 
+// "A100 GPU of 80 GiB" of one, "A100 GPUs of 80 GiB" of more.
+std::string plural(std::string kind, std::int64_t count) {
+  const auto at = kind.find("GPU");
+  if (count != 1 && at != std::string::npos) kind.insert(at + 3, "s");
+  return kind;
+}
+
 // Which of a replica's needs are looked at.
 struct Needs {
   bool cpus;
@@ -55,7 +62,8 @@ std::int64_t replicasThatFit(const FreeCapacity& free, const model::TaskShape& t
 // "beside 4 A100 GPUs and 16 GiB of memory": what must lie on the same node.
 std::string beside(const model::TaskShape& task, bool memory) {
   std::string text;
-  if (task.gpus.count > 0) text = fmt::format("{} {}", task.gpus.count, kindText(task.gpus));
+  if (task.gpus.count > 0)
+    text = fmt::format("{} {}", task.gpus.count, plural(kindText(task.gpus), task.gpus.count));
   if (memory && task.memory.value > 0)
     text += (text.empty() ? "" : " and ") + formatBytes(task.memory) + " of memory";
   return text.empty() ? text : " beside " + text;
@@ -142,10 +150,7 @@ model::Reason lackingTogether(FreeCapacity rest, const model::JobShape& shape) {
 
 // "GPU", "GPUs", "A100 GPUs of 80 GiB or more".
 std::string gpuWords(const model::Reason& reason) {
-  std::string text = reason.detail.empty() ? "GPU" : reason.detail;
-  const auto at = text.find("GPU");
-  if (reason.needed != 1 && at != std::string::npos) text.insert(at + 3, "s");
-  return text;
+  return plural(reason.detail.empty() ? "GPU" : reason.detail, reason.needed);
 }
 
 // "4 A100 GPUs", "1 CPU", "16 CPUs on one node beside 4 GPUs", "3 GiB of memory".

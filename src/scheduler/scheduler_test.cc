@@ -11,80 +11,12 @@
 #include "scheduler/match.h"
 #include "scheduler/obstacles.h"
 #include "scheduler/place.h"
+#include "scheduler/testing/cloud.h"
 
 namespace bole::scheduler {
 namespace {
 
-using model::LinkKind;
 using model::Obstacle;
-
-constexpr Timestamp kNow{1'000'000'000};
-
-model::Node nodeOf(std::uint32_t gpus, const std::string& model = "A100-SXM4-80GB",
-                   std::int64_t cpus = 64) {
-  model::Node node;
-  node.name = "n";
-  node.cpus = MilliCpu(cpus * 1000);
-  node.memory = kGiB * 256;
-  for (std::uint32_t i = 0; i < gpus; ++i) {
-    model::Gpu gpu;
-    gpu.model = model;
-    gpu.memory = kGiB * 80;
-    node.gpus.push_back(gpu);
-  }
-  node.links.assign(std::size_t{gpus} * gpus, model::Link{LinkKind::kSys, 0});
-  return node;
-}
-
-void link(model::Node& node, std::uint32_t a, std::uint32_t b, std::uint8_t count) {
-  node.links[a * node.gpus.size() + b] =
-      node.links[b * node.gpus.size() + a] = {LinkKind::kNvLink, count};
-}
-
-model::JobShape shapeOf(std::uint32_t replicas, std::uint32_t gpus) {
-  model::JobShape shape;
-  model::TaskShape task;
-  task.replicas = task.minAvailable = replicas;
-  task.gpus.count = gpus;
-  shape.tasks = {task};
-  shape.minAvailable = replicas;
-  return shape;
-}
-
-// A cloud with jobs in its queue, without a State: what plan() reads.
-struct Cloud {
-  model::Tables tables;
-  std::vector<JobId> queue;
-
-  NodeId add(model::Node node) {
-    const NodeId id(++tables.lastNode);
-    model::NodeRecord record;
-    record.id = id;
-    record.gpuUsed.resize(node.gpus.size());
-    record.gpuHolder.resize(node.gpus.size());
-    record.node = std::make_shared<const model::Node>(std::move(node));
-    tables.nodes.put(id, record);
-    return id;
-  }
-  void hold(NodeId id, std::uint32_t gpu) {
-    auto* node = tables.nodes.edit(id);
-    node->gpuUsed[gpu] = kWholeGpu;
-    node->gpuHolder[gpu] = AttemptId(99);
-  }
-  JobId queued(model::JobShape shape, Timestamp since = kNow) {
-    const JobId id(++tables.lastJob);
-    model::JobRecord job;
-    job.id = id;
-    job.queuedAt = since;
-    job.shape = std::make_shared<const model::JobShape>(std::move(shape));
-    tables.jobs.put(id, job);
-    queue.push_back(id);
-    return id;
-  }
-  [[nodiscard]] model::Plan plan(Policy policy = {}) const {
-    return scheduler::plan(tables, queue, kNow, policy);
-  }
-};
 
 TEST(Match, ModelsAreNamedByWholeWords) {
   EXPECT_TRUE(namesModel("A100", "A100-SXM4-80GB"));
@@ -115,6 +47,19 @@ TEST(Plan, AGangWithASmallerMinimumTakesWhatThereIs) {
   const auto plan = cloud.plan();
   ASSERT_EQ(plan.starts.size(), 1u);
   EXPECT_EQ(plan.starts[0].ranks.size(), 4u);
+}
+
+TEST(Plan, JobsThatDifferInTheirMinimumAreNotAlike) {
+  Cloud cloud;
+  cloud.add(nodeOf(4));
+  cloud.queued(shapeOf(6, 1));
+  auto shape = shapeOf(6, 1);
+  shape.minAvailable = 3;
+  shape.tasks[0].minAvailable = 3;
+  const auto elastic = cloud.queued(shape);
+  const auto plan = cloud.plan();
+  ASSERT_EQ(plan.starts.size(), 1u);
+  EXPECT_EQ(plan.starts[0].job, elastic);
 }
 
 TEST(Plan, ARankNeedsItsGpusInOneNode) {

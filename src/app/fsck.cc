@@ -14,33 +14,73 @@ Error at(std::uint64_t sequence, Error error) {
   return error;
 }
 
-// Folds from `state` on; the invariants are looked at after the last event, and with `full` after
-// each hundredth.
-Result<void> fold(ledger::SqliteLedger& ledger, state::State& state, bool full,
-                  const std::optional<ports::StoredSnapshot>& snapshot) {
-  const auto visit = [&](const ports::StoredEvent& stored) -> Result<void> {
+// Folds the events behind a state into it. The invariants are looked at now and then, for they cost
+// a look at everything: where they do not hold, the events since the last look are folded once
+// more, with a look after each, so that the first to break them is named.
+class Fold {
+ public:
+  Fold(ledger::SqliteLedger& ledger, state::State& state) : ledger_(ledger), state_(state) {}
+
+  // `snapshot`: what the events up to it must fold to; none: not held against anything.
+  Result<void> run(const std::optional<ports::StoredSnapshot>& snapshot) {
+    sound_ = state_;
+    auto done = ledger_.read(state_.tables().sequence + 1, [&](const ports::StoredEvent& stored) {
+      return fold(stored, snapshot);
+    });
+    if (done) done = look();
+    return broken_ ? firstBreach(std::move(done)) : done;
+  }
+
+ private:
+  static constexpr std::uint64_t kEvery = 1000;  // events between two looks
+
+  Result<void> fold(const ports::StoredEvent& stored,
+                    const std::optional<ports::StoredSnapshot>& snapshot) {
+    const auto sequence = stored.envelope.sequence;
+    BOLE_TRY(apply(state_, stored));
+    if (snapshot && sequence == snapshot->sequence &&
+        codec::encodeTables(state_.tables()) != snapshot->state) {
+      return fail(
+          makeError(ErrorCode::kCorrupt, "the snapshot is not what the events before it fold to")
+              .at(fmt::format("snapshot at event {}", sequence)));
+    }
+    if (sequence % kEvery != 0) return {};
+    return look();
+  }
+
+  static Result<void> apply(state::State& state, const ports::StoredEvent& stored) {
     const auto sequence = stored.envelope.sequence;
     auto event = codec::decodeEvent(stored.envelope.kind, stored.envelope.version, stored.body);
     if (!event) return fail(at(sequence, event.error()));
     if (auto done = state.apply(*event, sequence, stored.envelope.time); !done) {
       return fail(at(sequence, done.error()));
     }
-    if (full && sequence % 100 == 0) {
-      if (auto sound = state::checkInvariants(state.tables()); !sound) {
-        return fail(at(sequence, sound.error()));
-      }
-    }
-    if (full && snapshot && sequence == snapshot->sequence &&
-        codec::encodeTables(state.tables()) != snapshot->state) {
-      return fail(
-          makeError(ErrorCode::kCorrupt, "the snapshot is not what the events before it fold to")
-              .at(fmt::format("snapshot at event {}", sequence)));
-    }
     return {};
-  };
-  BOLE_TRY(ledger.read(state.tables().sequence + 1, visit));
-  return state::checkInvariants(state.tables());
-}
+  }
+
+  Result<void> look() {
+    auto done = state::checkInvariants(state_.tables());
+    broken_ = !done;
+    if (done) sound_ = state_;
+    return done;
+  }
+
+  Result<void> firstBreach(Result<void> otherwise) {
+    auto done = ledger_.read(sound_.tables().sequence + 1,
+                             [&](const ports::StoredEvent& stored) -> Result<void> {
+                               BOLE_TRY(apply(sound_, stored));
+                               if (auto sound = state::checkInvariants(sound_.tables()); !sound)
+                                 return fail(at(stored.envelope.sequence, sound.error()));
+                               return {};
+                             });
+    return done ? otherwise : done;
+  }
+
+  ledger::SqliteLedger& ledger_;
+  state::State& state_;
+  state::State sound_;  // as of the last look that found nothing
+  bool broken_ = false;
+};
 
 }  // namespace
 
@@ -60,7 +100,8 @@ Result<FsckReport> fsck(const std::string& home, bool full, Rng& rng) {
     BOLE_ASSIGN(auto tables, codec::decodeTables(snapshot->state));
     state = state::State(std::move(tables));
   }
-  if (auto done = fold(*ledger, state, full, snapshot); !done) report.fault = done.error();
+  auto done = Fold(*ledger, state).run(full ? snapshot : std::nullopt);
+  if (!done) report.fault = std::move(done).error();
   report.jobs = state.tables().jobs.size();
   report.live = state.liveAttempts().size();
   return report;

@@ -43,7 +43,7 @@ def check_cpu_limit(detail, lines, cpus):
     used = sum(user + system for _, user, system in said) / ticks
     share = used / max(wall for wall, _, _ in said) * 100
     print(f"cpus: {cpus} gave {share:.2f} of a CPU")
-    assert 0.2 * cpus < share < 1.5 * cpus, f"{used} s of CPU time in {said}, with a limit of {cpus} CPUs"
+    assert 0.2 * cpus < share < 1.2 * cpus, f"{used} s of CPU time in {said}, with a limit of {cpus} CPUs"
 
 
 class UnixConnection(http.client.HTTPConnection):

@@ -118,9 +118,13 @@ def time_limit_while_the_server_is_away(bole):
     assert detail["exit_code"] == 124 and detail["attempts"][0]["outcome"] == "time-limit", detail
 
 
-def a_cpu_limit_holds(bole):
-    job = bole.submit(gang(BUSY.strip().replace("SECONDS", "3"), "busy", replicas=1).replace("cpus: 0\n", "cpus: 0.5\n"))
-    check_cpu_limit(bole.wait_for(job, TERMINAL, 30), bole.lines(job), 0.5)
+def cpu_limits_hold(bole):
+    """At once, and one of them far below what a busy machine leaves to anyone."""
+    script = BUSY.strip().replace("SECONDS", "3")
+    limits = (0.5, 0.2)
+    jobs = [bole.submit(gang(script, "busy", replicas=1).replace("cpus: 0\n", f"cpus: {cpus}\n")) for cpus in limits]
+    for job, cpus in zip(jobs, limits):
+        check_cpu_limit(bole.wait_for(job, TERMINAL, 30), bole.lines(job), cpus)
 
 
 def cancelled(bole):
@@ -271,7 +275,7 @@ def what_happened_is_told(bole):
 
 
 STEPS = (one_rank_fails, killed_by_a_signal, cannot_be_started, restarts_until_it_works, restarts_no_more_than_asked,
-         success_is_not_restarted, time_limit, time_limit_while_the_server_is_away, a_cpu_limit_holds, cancelled,
+         success_is_not_restarted, time_limit, time_limit_while_the_server_is_away, cpu_limits_hold, cancelled,
          cancelled_before_it_ran, cancelled_while_it_backs_off, two_gangs_for_all, never_fits, the_count_is_of_the_allocation,
          the_server_comes_and_goes, attached_while_the_server_dies, what_happened_is_told)
 

@@ -164,9 +164,11 @@ def limits(bole):
     none_left(bole)
 
 
-def cpu_limit(bole):
-    job, detail = run(bole, spec(BUSY.replace("SECONDS", "3"), cpus=0.5))
-    check_cpu_limit(detail, bole.lines(job), 0.5)
+def cpu_limits(bole):
+    limits = (0.5, 0.2)
+    jobs = [bole.submit(spec(BUSY.replace("SECONDS", "3"), cpus=cpus)) for cpus in limits]
+    for job, cpus in zip(jobs, limits):
+        check_cpu_limit(bole.wait_for(job), bole.lines(job), cpus)
     none_left(bole)
 
 
@@ -375,7 +377,7 @@ def digits(bole):
     none_left(bole)
 
 
-PARTS = [what_a_rank_sees, secrets_stay_secret, forbidden, exits, limits, cpu_limit, refusals, network, pulls, the_server_dies,
+PARTS = [what_a_rank_sees, secrets_stay_secret, forbidden, exits, limits, cpu_limits, refusals, network, pulls, the_server_dies,
          conmon_dies, init_dies, the_supervisor_dies, digits]
 
 

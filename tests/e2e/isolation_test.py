@@ -595,6 +595,39 @@ def test_peers(world):
     unhurt(world)
 
 
+def words_of_processes():
+    found = b""
+    for entry in pathlib.Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit():
+                found += (entry / "cmdline").read_bytes() + b"\n"
+    return found
+
+
+def test_arguments(world):
+    """Everyone on the machine reads the arguments of all processes: what a job has in its environment is in none of them."""
+    bole = world.bole
+    value, marker = (os.urandom(16).hex() for _ in range(2))
+    program = (f"import hashlib, os, time\nmarker = '{marker}'\n"
+               "print(hashlib.sha256(os.environ['HIDDEN'].encode()).hexdigest(), flush=True)\ntime.sleep(1000)")
+    job = bole.submit(spec("hider", program, "beta", {"HIDDEN": value}))
+    seen = b""
+
+    def told():
+        nonlocal seen
+        seen += words_of_processes()  # also of what only helps it to start
+        return bole.lines(job)
+    lines = bole.wait_until(told, "the job tells what it has", 60)
+    seen += words_of_processes()
+    assert lines == [hashlib.sha256(value.encode()).hexdigest()], lines
+    assert bole.job(job)["summary"]["state"] == "RUNNING"
+    assert b"bwrap" in seen and marker.encode() in seen, "the job's processes are among those looked at"
+    bare = [line for line in seen.split(b"\n") if value.encode() in line]
+    assert not bare, f"a value of the environment stands in arguments: {bare[0][:400]}"
+    bole.stop(job)
+    bole.wait_for(job)
+
+
 def test_gpus(world):
     """Only its own, also by name."""
     show = "import glob, os\nprint(os.environ['CUDA_VISIBLE_DEVICES'], glob.glob('/dev/nvidia*'), flush=True)\nimport time\ntime.sleep(1000)"
@@ -623,8 +656,9 @@ def test_mounts_of_others(world):
     for mode in (0o700, 0o711):
         closed.chmod(mode)
         answer = as_user(4242, lambda: bole.submit(text.replace("reach", f"reach-{mode:o}")))
-        if answer.startswith("PermissionError"):  # this home is closed to other users
+        if answer.startswith("PermissionError") and type(bole) is not Bole:  # this one's home is closed to other users
             return
+        assert answer.isdigit(), f"another user's job is taken: {answer}"
         job = int(answer)
         detail = bole.wait_for(job)
         assert detail["summary"]["state"] == ("FAILED" if mode == 0o700 else "SUCCEEDED"), detail["summary"]
@@ -633,7 +667,7 @@ def test_mounts_of_others(world):
 
 
 TESTS = [test_files, test_processes, test_network, test_lives, test_memory_files, test_log, test_links, test_uploads, test_mounts, test_mounts_of_others,
-         test_peers, test_gpus]
+         test_peers, test_arguments, test_gpus]
 
 
 def main():

@@ -93,7 +93,9 @@ class World {
       const auto state = controller_->state().tables().jobs.find(id)->state;
       EXPECT_TRUE(model::isTerminal(state)) << "job " << id.value << " was stopped and lives";
     }
-    for (const auto& [id, attempt] : startsSeen_) EXPECT_EQ(attempt, 1) << "attempt " << id.value;
+    for (const auto& [id, times] : engine_.starts())
+      EXPECT_EQ(times, 1) << "attempt " << id.value << " was ordered to start that often";
+    recordsAgree();
     replayAgrees();
   }
 
@@ -125,7 +127,6 @@ class World {
     mailbox_.clear();
     batch.push_back(controller::Tick{});
     controller_->process(std::move(batch));
-    for (const auto& [id, attempt] : engine_.attempts()) startsSeen_[id] = attempt.starts;
   }
 
   void submit() {
@@ -198,14 +199,29 @@ class World {
     ports::AttemptFinished end;
     end.outcome = outcome;
     end.stop = attempt.stopReason;
-    for (std::uint32_t i = 0; i < attempt.order.ranks.size(); ++i)
-      end.ranks.push_back({i, true, 0});
-    if (outcome == AttemptOutcome::kFailed) {
-      end.firstFailed = 0;
-      end.ranks[0].status = 3 << 8;
-    }
+    exitsOf(end, static_cast<std::uint32_t>(attempt.order.ranks.size()));
     if (pick(2)) end.note = "as the dice fell";
+    told_[id] = end;
     engine_.finish(id, end);
+  }
+
+  // What the ranks of an attempt that ended so leave behind: a status is known only where somebody
+  // lived to write it down.
+  void exitsOf(ports::AttemptFinished& end, std::uint32_t ranks) {
+    const bool killed =
+        end.outcome == AttemptOutcome::kStopped || end.outcome == AttemptOutcome::kTimeLimit;
+    if (end.outcome == AttemptOutcome::kLaunchFailed) return;  // nothing of it ran
+    for (std::uint32_t i = 0; i < ranks; ++i) {
+      const bool known = end.outcome != AttemptOutcome::kSupervisorLost || pick(3) == 0;
+      end.ranks.push_back({i, known, known && killed ? static_cast<std::int32_t>(9 + pick(7)) : 0});
+    }
+    if (end.outcome != AttemptOutcome::kFailed && end.outcome != AttemptOutcome::kRankLost) return;
+    const auto first = pick(ranks);
+    end.firstFailed = static_cast<std::int32_t>(first);
+    if (end.outcome == AttemptOutcome::kFailed)
+      end.ranks[first].status = static_cast<std::int32_t>(1 + pick(255)) << 8;
+    else
+      end.ranks[first] = {end.ranks[first].rank, false, 0};
   }
 
   void checkpointOne() {
@@ -285,6 +301,41 @@ class World {
     EXPECT_EQ(live, codec::encodeTables((*again)->state().tables())) << "from the newest snapshot";
   }
 
+  // Every attempt on record ended as the engine said, and of every end that it told there is a
+  // record.
+  void recordsAgree() {
+    const auto snapshot = controller_->snapshot();
+    const auto& attempts = snapshot->tables.attempts;
+    EXPECT_EQ(attempts.size(), told_.size());
+    for (const auto& [id, told] : told_) {
+      const auto* record = attempts.find(id);
+      ASSERT_TRUE(record) << "the end of attempt " << id.value << " is lost";
+      EXPECT_FALSE(record->live) << "attempt " << id.value;
+      EXPECT_EQ(record->outcome, told.outcome) << "attempt " << id.value;
+      EXPECT_EQ(record->exits, told.ranks) << "attempt " << id.value;
+      EXPECT_EQ(record->firstFailed, told.firstFailed) << "attempt " << id.value;
+      EXPECT_EQ(record->note.isSet(), !told.note.empty()) << "attempt " << id.value;
+    }
+    jobsAgree(snapshot->tables);
+  }
+
+  // A job ended as its last attempt did, unless somebody stopped it.
+  void jobsAgree(const model::Tables& tables) {
+    tables.jobs.forEach([&](JobId id, const model::JobRecord& job) {
+      const auto told = told_.find(job.attempt);
+      if (told == told_.end() || job.state == model::JobState::kCancelled) return true;
+      EXPECT_EQ(job.state == model::JobState::kSucceeded,
+                told->second.outcome == AttemptOutcome::kCompleted)
+          << "job " << id.value;
+      const auto first = told->second.firstFailed;
+      EXPECT_EQ(job.firstFailed, first) << "job " << id.value;
+      if (first >= 0) {
+        EXPECT_EQ(job.failure, told->second.ranks[static_cast<std::size_t>(first)]);
+      }
+      return true;
+    });
+  }
+
   bool allEnded() const {
     const auto& state = controller_->state();
     return mailbox_.empty() && state.finished().size() == state.tables().jobs.size();
@@ -299,7 +350,7 @@ class World {
   std::vector<controller::Message> mailbox_;
   std::set<JobId> accepted_;
   std::set<JobId> stopped_;
-  std::map<AttemptId, int> startsSeen_;
+  std::map<AttemptId, ports::AttemptFinished> told_;  // what the engine said of each end
 };
 
 std::uint64_t number(const char* name, std::uint64_t otherwise) {

@@ -25,6 +25,7 @@ std::string common(const ports::AttemptOrder& a, const ports::AttemptOrder& b) {
 void ScriptedEngine::start(ports::AttemptOrder order) {
   if (deaf_) return;
   const auto id = order.attempt;
+  ++starts_[id];
   if (forgotten_.contains(id)) {
     faults_.push_back(fmt::format("attempt {} started after it was forgotten", id.value));
     return;
@@ -36,9 +37,7 @@ void ScriptedEngine::start(ports::AttemptOrder order) {
       faults_.push_back(fmt::format("{} given to attempts {} and {}", gpu, other.value, id.value));
     }
   }
-  auto& attempt = attempts_[id];
-  attempt.order = std::move(order);
-  ++attempt.starts;
+  attempts_[id].order = std::move(order);
 }
 
 void ScriptedEngine::adopt(ports::AttemptOrder order) {

@@ -21,7 +21,6 @@ class ScriptedEngine final : public ports::Engine {
     model::StopReason stopReason = model::StopReason::kNone;
     bool alive = true;
     ports::AttemptFinished end;  // once not alive
-    int starts = 0;
   };
 
   // While deaf, calls are lost, as those of a server that dies before it makes them.
@@ -41,6 +40,10 @@ class ScriptedEngine final : public ports::Engine {
 
   [[nodiscard]] const std::map<AttemptId, Attempt>& attempts() const { return attempts_; }
   [[nodiscard]] std::vector<AttemptId> alive() const;
+  // How often each attempt was ordered to start, also those that ran already or are forgotten; an
+  // adoption of what already runs is no start. The engine's promise makes a second order harmless,
+  // a controller that gives one is wrong all the same.
+  [[nodiscard]] const std::map<AttemptId, int>& starts() const { return starts_; }
   // What went wrong in the world, one line each. Empty: nothing.
   [[nodiscard]] const std::vector<std::string>& faults() const { return faults_; }
 
@@ -51,6 +54,7 @@ class ScriptedEngine final : public ports::Engine {
 
   std::function<void(ports::EngineReport)> report_;
   std::map<AttemptId, Attempt> attempts_;
+  std::map<AttemptId, int> starts_;
   std::set<AttemptId> forgotten_;
   std::vector<std::string> faults_;
   bool deaf_ = false;

@@ -121,7 +121,9 @@ void LocalEngine::Core::tellCheckpoints(Attempt& attempt, const supervise::Progr
       const auto plain = known->runtime == supervise::RuntimeKind::kPlain;
       const auto& base = plain && !known->ranks.empty() ? known->ranks.front().cwd : root;
       if (checkpoint.path.compare(0, base.size() + 1, base + "/") == 0) {
-        size = sizeOfTree(base, checkpoint.path.substr(base.size() + 1), entries);
+        const auto found = sizeOfTree(base, checkpoint.path.substr(base.size() + 1), entries);
+        if (!found) continue;  // announced, and not there: nothing can be resumed from it
+        size = *found;
       }
     }
     report_(ports::CheckpointSeen{attempt.id, checkpoint.epoch, size, checkpoint.path});

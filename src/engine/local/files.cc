@@ -209,8 +209,10 @@ Result<void> removeTreeBut(const std::string& path, const std::string& keepOne,
   return {};
 }
 
-Bytes sizeOfTree(const std::string& root, const std::string& relative, std::size_t& entriesLeft) {
+std::optional<Bytes> sizeOfTree(const std::string& root, const std::string& relative,
+                                std::size_t& entriesLeft) {
   const auto found = openBelowAs(root, relative, O_PATH | O_NOFOLLOW);
+  if (!found && found.error().code == ErrorCode::kNotFound) return std::nullopt;
   struct stat info {};
   if (!found || ::fstat(found->get(), &info) != 0) return Bytes(0);
   if (S_ISREG(info.st_mode)) return Bytes(info.st_size);

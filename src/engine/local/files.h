@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -53,10 +54,11 @@ class Fd {
 [[nodiscard]] Result<void> removeTreeBut(const std::string& path, const std::string& keepOne,
                                          const std::string& keepTwo);
 
-// Of a file, or of all files in a tree; 0 where nothing is there or a link is in the way. Looks at
-// no more than `entriesLeft` names, which it counts down: a job may fill a tree without end.
-[[nodiscard]] Bytes sizeOfTree(const std::string& root, const std::string& relative,
-                               std::size_t& entriesLeft);
+// Of a file, or of all files in a tree; 0 where a link is in the way, nothing where nothing is
+// there. Looks at no more than `entriesLeft` names, which it counts down: a job may fill a tree
+// without end.
+[[nodiscard]] std::optional<Bytes> sizeOfTree(const std::string& root, const std::string& relative,
+                                              std::size_t& entriesLeft);
 
 // `relative` below `root` as a directory, or an error: no link is followed on the way.
 [[nodiscard]] Result<Fd> openBelow(const std::string& root, const std::string& relative);

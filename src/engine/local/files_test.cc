@@ -63,7 +63,7 @@ TEST(Files, Sizes) {
   EXPECT_EQ(size(temp.path(), "link"), Bytes(0));
   EXPECT_EQ(size(temp.path(), "link/a"), Bytes(0));
   EXPECT_EQ(size(temp.path() + "/ckpt", "../ckpt/a"), Bytes(0));
-  EXPECT_EQ(size(temp.path(), "none"), Bytes(0));
+  EXPECT_EQ(size(temp.path(), "none"), std::nullopt);
   EXPECT_EQ(size(temp.path(), "ckpt", 0), Bytes(0));
 }
 

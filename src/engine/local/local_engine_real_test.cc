@@ -204,8 +204,10 @@ TEST_F(RealLives, ProgressAndCheckpointsOfALine) {
   engine->start(
       order(kFirst,
             "mkdir ckpt; echo 12345 > ckpt/e1; echo BOLE progress epoch=1 epochs=4 loss=0.5;"
+            "echo BOLE checkpoint path=ckpt/never epoch=0;"
             "echo BOLE checkpoint path=ckpt/e1 epoch=1; exit 0"));
   finished(kFirst);
+  EXPECT_EQ(reports.count<ports::CheckpointSeen>(kFirst), 1U) << "one of the two is not there";
   const auto checkpoint = reports.wait<ports::CheckpointSeen>(kFirst);
   ASSERT_TRUE(checkpoint);
   EXPECT_EQ(checkpoint->path, options.home + "/ckpt/e1");

@@ -14,7 +14,7 @@ constexpr std::size_t kMostLogEntries = 1'000'000;  // of one attempt: 65,536 ra
 
 Bytes sizeOfLogs(const std::string& attemptDirectory) {
   auto entries = kMostLogEntries;
-  return sizeOfTree(attemptDirectory, "log", entries);
+  return sizeOfTree(attemptDirectory, "log", entries).value_or(Bytes(0));
 }
 
 }  // namespace

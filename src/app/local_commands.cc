@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdlib>
@@ -32,7 +33,7 @@ struct Console {
 
   void say(const std::string& line) const { static_cast<void>(out(line + "\n")); }
   int complain(const Error& error) const {
-    static_cast<void>(err("bole: " + error.message() + "\n"));
+    static_cast<void>(err(cli::errorText(error)));
     return cli::exitCodeOf(error.code);
   }
 };
@@ -62,6 +63,35 @@ Result<void> serveHere(const cli::UpOptions& options, Clock& clock, Rng& rng,
   return serve(serveOptions, clock, rng);
 }
 
+std::string jsonText(const std::string& text) {
+  std::string out;
+  codec::appendJsonString(out, text);
+  return out;
+}
+
+std::string counted(std::uint64_t count, const char* one) {
+  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
+
+// What a start is answered with. Asked for in the server's own process.
+std::string readyText(const cli::UpOptions& options, const Ready& ready) {
+  std::string text;
+  if (!options.json) {
+    for (const auto& line : ready.lines) text += line + "\n";
+    return text;
+  }
+  // The first line has the address, the others are the notes.
+  const auto& first = ready.lines.at(0);
+  const auto at = std::min(first.find("http://"), first.size());
+  text = fmt::format(R"({{"home":{},"socket":{},"url":{},"pid":{},"notes":[)",
+                     jsonText(options.home), jsonText(options.home + "/bole.sock"),
+                     jsonText(first.substr(at, first.find(' ', at) - at)), getpid());
+  for (std::size_t i = 1; i < ready.lines.size(); ++i) {
+    text += (i > 1 ? "," : "") + jsonText(ready.lines[i]);
+  }
+  return text + "]}\n";
+}
+
 Result<void> makeHome(const std::string& home) {
   std::error_code failed;
   fs::create_directories(fs::path(home).parent_path(), failed);
@@ -88,15 +118,12 @@ Result<void> makeHome(const std::string& home) {
     static_cast<void>(!write(tell, text.data(), text.size()));
     close(tell);
   };
-  auto done = serveHere(options, clock, rng, [&](const Ready& ready) {
-    std::string text = "+";
-    for (const auto& line : ready.lines) text += line + "\n";
-    send(text);
-  });
+  auto done = serveHere(options, clock, rng,
+                        [&](const Ready& ready) { send("+" + readyText(options, ready)); });
   if (!done) {
     // One character for the exit code's sake, then the message.
     send(std::string(1, static_cast<char>('A' + static_cast<int>(done.error().code))) +
-         done.error().message());
+         cli::errorText(done.error()));
     _exit(1);
   }
   _exit(0);
@@ -126,10 +153,10 @@ int startInBackground(const cli::UpOptions& options, const Console& console, Clo
                                 .withHint("see " + options.home + "/server.log"));
   }
   if (told[0] != '+') {
-    static_cast<void>(console.err("bole: " + told.substr(1) + "\n"));
+    static_cast<void>(console.err(told.substr(1)));
     return cli::exitCodeOf(static_cast<ErrorCode>(told[0] - 'A'));
   }
-  if (!options.json) static_cast<void>(console.out(told.substr(1)));
+  static_cast<void>(console.out(told.substr(1)));
   return cli::kExitOk;
 }
 
@@ -157,7 +184,7 @@ int up(const cli::UpOptions& options, const Console& console, Clock& clock, Rng&
   if (auto made = makeHome(options.home); !made) return console.complain(made.error());
   if (!options.foreground) return startInBackground(options, console, clock, rng);
   auto done = serveHere(options, clock, rng, [&](const Ready& ready) {
-    for (const auto& line : ready.lines) console.say(line);
+    static_cast<void>(console.out(readyText(options, ready)));
     tellServiceManager();
   });
   return done ? cli::kExitOk : console.complain(done.error());
@@ -175,8 +202,16 @@ int waitDown(const cli::DownWait& options, const Console& console) {
   return console.complain(
       makeError(ErrorCode::kUnavailable, "the server has not ended yet")
           .at(fmt::format("pid {}", options.pid))
-          .withHint("it waits for jobs to stop; `bole down --wait` again, or look at " +
+          .withHint("it waits for jobs to stop: 'bole down --wait' again, or look at " +
                     options.home + "/server.log"));
+}
+
+// All that the ledger has; the check may have looked at its end alone.
+Result<std::uint64_t> eventsIn(const std::string& home, Rng& rng) {
+  ledger::LedgerOptions options{home, rng};
+  options.mode = ledger::OpenMode::kReadOnly;
+  BOLE_ASSIGN(const auto ledger, ledger::openLedger(options));
+  return ledger->status().lastSequence;
 }
 
 int runFsck(const cli::FsckOptions& options, const Console& console, Rng& rng) {
@@ -184,48 +219,113 @@ int runFsck(const cli::FsckOptions& options, const Console& console, Rng& rng) {
   if (!report) return console.complain(report.error());
   const auto& ledger = report->ledger;
   if (options.json) {
-    std::string fault;
-    if (report->fault) codec::appendJsonString(fault, report->fault->message());
     console.say(fmt::format(
         R"({{"clean":{},"events":{},"segments":{},"side_values":{},"erased":{},"jobs":{},"live_attempts":{},"fault":{}}})",
         !report->fault, ledger.events, ledger.segments, ledger.sideValues, ledger.erased,
-        report->jobs, report->live, report->fault ? fault : "null"));
+        report->jobs, report->live, report->fault ? jsonText(report->fault->message()) : "null"));
   } else if (report->fault) {
-    static_cast<void>(console.err("bole: damaged: " + report->fault->message() + "\n"));
+    auto damage = *report->fault;
+    damage.what = "damaged: " + damage.what;
+    static_cast<void>(console.complain(damage));
   } else {
-    console.say(fmt::format(
-        "clean: {} events in {} segment{}, {} side values ({} erased); {} jobs, {} attempts live{}",
-        ledger.events, ledger.segments, ledger.segments == 1 ? "" : "s", ledger.sideValues,
-        ledger.erased, report->jobs, report->live,
-        options.full ? "" : "; `bole fsck --full` checks from the first event on"));
+    const auto all = eventsIn(options.home, rng).value_or(ledger.events);
+    const bool part = all > ledger.events;
+    console.say(fmt::format("clean: {} in {}, {} ({} erased); {}, {} live{}",
+                            part ? fmt::format("the newest {} of {} events", ledger.events, all)
+                                 : counted(ledger.events, "event"),
+                            counted(ledger.segments, "segment"),
+                            counted(ledger.sideValues, "side value"), ledger.erased,
+                            counted(report->jobs, "job"), counted(report->live, "attempt"),
+                            part ? "; 'bole fsck --full' checks from the first event on" : ""));
   }
   return report->fault ? cli::kExitInternal : cli::kExitOk;
+}
+
+// The copy is made under another name, which means nothing to who asked for it.
+Error asAsked(Error error, const std::string& destination) {
+  if (error.where.starts_with(destination + ".new")) error.where = destination;
+  if (error.code == ErrorCode::kNotFound && error.where == destination && error.hint.empty()) {
+    error.hint = "make the directory first, or name another";
+  }
+  return error;
 }
 
 int runBackup(const cli::BackupOptions& options, const Console& console) {
   const auto key = options.withKey ? ledger::PrivateKey::kInclude : ledger::PrivateKey::kLeaveOut;
   if (auto done = ledger::backupLedger(options.home, options.destination, key); !done) {
-    return console.complain(done.error());
+    return console.complain(asAsked(std::move(done).error(), options.destination));
   }
   if (options.json) {
-    std::string path;
-    codec::appendJsonString(path, options.destination);
-    console.say("{\"destination\":" + path + "}");
+    console.say("{\"destination\":" + jsonText(options.destination) + "}");
   } else {
     console.say("backup written and verified: " + options.destination);
   }
   return cli::kExitOk;
 }
 
+// By the first bytes alone: whether it is sound is seen when it is restored.
+Result<void> checkIsBackup(const std::string& path) {
+  constexpr std::string_view kMagic("SQLite format 3\0", 16);
+  constexpr std::string_view kOurs = "Bole";  // SQLite's application id
+  constexpr std::size_t kOursAt = 68;
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) {
+    auto error = systemError(errno, "cannot open the backup", path);
+    if (error.code == ErrorCode::kNotFound) error.hint = "name the file that 'bole backup' made";
+    return fail(std::move(error));
+  }
+  std::array<char, 100> head{};
+  const auto got = pread(file, head.data(), head.size(), 0);
+  close(file);
+  const std::string_view text(head.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+  if (text.starts_with(kMagic) && text.size() == head.size() &&
+      text.substr(kOursAt, kOurs.size()) == kOurs) {
+    return {};
+  }
+  return fail(makeError(ErrorCode::kInvalid, "not a backup of a ledger")
+                  .at(path)
+                  .expectedValue("a file that 'bole backup' made"));
+}
+
+// What there was none of is gone again unless kept, as long as nobody else has put anything there.
+class NewHome {
+ public:
+  explicit NewHome(const std::string& home) : home_(home) {
+    std::error_code lost;
+    for (fs::path at(home); !fs::exists(at, lost) && at.has_relative_path();
+         at = at.parent_path()) {
+      made_.push_back(at);
+    }
+  }
+  ~NewHome() {
+    if (made_.empty()) return;
+    unlink((home_ + "/ledger.lock").c_str());
+    for (const auto& path : made_) rmdir(path.c_str());
+  }
+  NewHome(const NewHome&) = delete;
+  NewHome& operator=(const NewHome&) = delete;
+  void keep() { made_.clear(); }
+
+ private:
+  std::string home_;
+  std::vector<fs::path> made_;  // the home first, what lies above it after
+};
+
 int runRestore(const cli::RestoreOptions& options, const Console& console) {
+  if (auto looked = checkIsBackup(options.source); !looked) {
+    return console.complain(looked.error());
+  }
+  NewHome home(options.home);
   if (auto made = makeHome(options.home); !made) return console.complain(made.error());
   if (auto done = ledger::restoreLedger(options.source, options.home); !done) {
     return console.complain(done.error());
   }
+  home.keep();
   if (options.json)
-    console.say("{}");
+    console.say("{\"home\":" + jsonText(options.home) + "}");
   else
-    console.say("restored into " + options.home + "; start the server with `bole up`");
+    console.say("restored into " + options.home + "; start the server with '" +
+                options.startCommand + "'");
   return cli::kExitOk;
 }
 

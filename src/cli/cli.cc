@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/parser.h"
+#include "cli/text.h"
 
 namespace bole::cli {
 namespace {
@@ -41,6 +42,14 @@ int exitCodeOf(ErrorCode code) {
       break;
   }
   return kExitInternal;
+}
+
+std::string errorText(const Error& error) {
+  auto first = error;
+  first.hint.clear();
+  auto text = "bole: " + neutralised(first.message()) + "\n";
+  if (!error.hint.empty()) text += "  " + neutralised(error.hint) + "\n";
+  return text;
 }
 
 int runCli(int argc, const char* const* argv, Environment environment) {

@@ -37,6 +37,9 @@ inline constexpr int kExitOutputClosed = 141;
 
 [[nodiscard]] int exitCodeOf(ErrorCode code);
 
+// "bole: WHAT\n", and "  HINT\n" where the error has one; harmless to a terminal.
+[[nodiscard]] std::string errorText(const Error& error);
+
 // In all of these `home` is where the server keeps its data: an absolute path, already worked out.
 
 struct UpOptions {
@@ -69,8 +72,9 @@ struct BackupOptions {
 };
 
 struct RestoreOptions {
-  std::string home;    // must hold nothing yet
-  std::string source;  // absolute
+  std::string home;          // must hold nothing yet
+  std::string source;        // absolute
+  std::string startCommand;  // what starts a server there, for people
   bool json = false;
 };
 

@@ -91,8 +91,15 @@ TEST_F(Cli, NoServer) {
   const auto outcome = program_.run({"ps"});
   EXPECT_EQ(outcome.code, kExitUnavailable);
   EXPECT_EQ(outcome.err,
-            "bole: no server at " + program_.socket() + ": start one with 'bole up'\n");
+            "bole: no server at " + program_.socket() + "\n  start one with 'bole up'\n");
   EXPECT_EQ(outcome.out, "");
+}
+
+TEST_F(Cli, NoServerInANamedHome) {
+  const auto outcome = program_.run({"ps", "--home", "/else where"});
+  EXPECT_EQ(outcome.err,
+            "bole: no server at /else where/bole.sock\n"
+            "  start one with 'bole up --home '/else where''\n");
 }
 
 TEST_F(Cli, HomesAreFoundInOrder) {
@@ -317,6 +324,81 @@ TEST_F(Cli, WhyAJobWaits) {
             "  waits for 4 A100 GPUs: 2 are free now\n");
 }
 
+TEST_F(Cli, WhyARunningJob) {
+  auto detail = digitsDetail();
+  answerView("GET /v1/jobs/7", detail);
+  EXPECT_EQ(run({"why", "7"}).out,
+            "job 7 (digits) is RUNNING, since 2026-09-21 13:56:41 UTC on emu-a100-1\n");
+}
+
+TEST_F(Cli, WhyACancelledJob) {
+  auto detail = endedDetail(model::JobState::kCancelled, 130);
+  detail.summary.reason = "was cancelled";
+  detail.attempts[0].firstFailed = -1;
+  answerView("GET /v1/jobs/7", detail);
+  const std::string head = "job 7 (digits) is CANCELLED, since 2026-09-21 13:57:43 UTC\n";
+  EXPECT_EQ(run({"why", "7"}).out, head + "  was cancelled\n") << "the events may not be told";
+  model::EventList list;
+  const auto stopped = [&](std::uint64_t job, const char* by) {
+    model::EventView event;
+    event.kind = "job.stop_requested";
+    event.actor = by;
+    event.body = codec::encodeBody(model::StopRequested{JobId(job), {}, {}});
+    list.events.push_back(event);
+  };
+  stopped(7, "bob");
+  stopped(8, "eve");
+  answerView("GET /v1/events", list);
+  EXPECT_EQ(run({"why", "7"}).out, head + "  was cancelled by bob\n");
+}
+
+TEST_F(Cli, AJobThatNeverStartedHasNoUnknownEnd) {
+  auto detail = endedDetail(model::JobState::kFailed, 0);
+  detail.attempts[0].outcome = "launch-failed";
+  detail.attempts[0].startedAt = Timestamp{};
+  for (auto& rank : detail.attempts[0].ranks) {
+    rank.exit = model::ExitView{rank.rank, false, -1, 0, "unknown"};
+  }
+  answerView("GET /v1/jobs/7", detail);
+  const auto text = run({"show", "7"}).out;
+  EXPECT_NE(text.find("not started"), std::string::npos) << text;
+  EXPECT_EQ(text.find("unknown"), std::string::npos) << text;
+  detail.attempts[0].outcome = "supervisor-lost";
+  answerView("GET /v1/jobs/7", detail);
+  EXPECT_NE(run({"show", "7"}).out.find("unknown"), std::string::npos);
+}
+
+TEST_F(Cli, AKindOfEventThatThereIsNone) {
+  const auto outcome = run({"events", "--kind", "job.submited"});
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_EQ(outcome.err,
+            "bole: --kind: there is no such kind of event: found 'job.submited'\n"
+            "  did you mean 'job.submitted'?\n");
+  EXPECT_NE(run({"events", "-f", "--kind", "zzz"}).err.find("expected one of server.started, "),
+            std::string::npos);
+}
+
+TEST_F(Cli, LogsOfAJobThatNeverWroteSayWhy) {
+  auto detail = digitsDetail();
+  detail.summary.state = model::JobState::kQueued;
+  detail.summary.startedAt = Timestamp{};
+  detail.summary.reason = "waits for 4 GPUs";
+  answerView("GET /v1/jobs/7", detail);
+  answerView("GET /v1/jobs/7/logs", model::LogPage{});
+  auto outcome = run({"logs", "7"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, "bole: job 7 (digits) has not started yet: waits for 4 GPUs\n");
+  detail.summary.state = model::JobState::kFailed;
+  detail.summary.reason = "could not be started: no such image";
+  answerView("GET /v1/jobs/7", detail);
+  outcome = run({"logs", "7"});
+  EXPECT_EQ(outcome.err,
+            "bole: job 7 (digits) never started: could not be started: no such image\n");
+  answerView("GET /v1/jobs/7", digitsDetail());
+  EXPECT_EQ(run({"logs", "7"}).err, "") << "one that runs may be quiet";
+}
+
 TEST_F(Cli, Status) {
   answerView("GET /v1/status", healthyStatus());
   const auto outcome = run({"status"});
@@ -463,7 +545,7 @@ TEST_F(Cli, DownWaitsForTheEnd) {
   EXPECT_EQ(waited.pid, 4242);
   EXPECT_EQ(waited.home, "/srv/bole");
   EXPECT_EQ(waited.patience, seconds(5));
-  EXPECT_EQ(outcome.out, "the server is down; 1 job goes on: 'bole up' finds them again\n");
+  EXPECT_EQ(outcome.out, "the server is down; 1 job goes on: 'bole up' finds it again\n");
   EXPECT_EQ(asked().back(), "POST /v1/shutdown?stop_jobs=0");
   outcome = run({"down", "--stop-jobs"});
   EXPECT_EQ(asked().back(), "POST /v1/shutdown?stop_jobs=1");
@@ -485,7 +567,7 @@ TEST_F(Cli, DownWaitsForTheEnd) {
     EXPECT_LT(waited.patience.value, 0) << "as long as it takes";
   }
   waited.patience = seconds(7);
-  EXPECT_EQ(run({"down", "--wait", "0"}).code, 0);
+  EXPECT_EQ(run({"down", "--wait", "0s"}).code, 0);
   EXPECT_EQ(waited.patience, seconds(7)) << "not waited for";
 }
 
@@ -937,7 +1019,7 @@ TEST_F(Submitting, NothingComesAlongWhereItShouldNot) {
   program_.input = "name: digits\n";
   EXPECT_EQ(run({"submit", "-f", "-"}).code, 0);
   EXPECT_EQ(wanted_.back().upload, "");
-  EXPECT_EQ(wanted_.back().fileName, "-");
+  EXPECT_EQ(wanted_.back().fileName, "stdin");
   EXPECT_EQ(wanted_.back().directory, program_.work());
   program_.directory.write("user/bole.yaml", "name: digits\n");
   const auto outcome = run({"submit", program_.directory / "user"});
@@ -1082,6 +1164,8 @@ TEST_F(Cli, SupportLeavesSecretsOut) {
   EXPECT_NE(text.find("\"gpus_used\": 4"), std::string::npos);
   EXPECT_NE(text.find("fine\n"), std::string::npos);
   EXPECT_EQ(text.find("abcdef"), std::string::npos);
+  EXPECT_EQ(run({"support", "-o", "again.tar.gz", "--json"}).out,
+            "{\"path\":\"" + program_.work() + "/again.tar.gz\"}\n");
   EXPECT_NE(text.find("nothing for GET /v1/nodes"), std::string::npos)
       << "what could not be had is said";
 }

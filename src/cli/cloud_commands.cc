@@ -10,6 +10,7 @@
 #include "cli/topology.h"
 #include "cli/wording.h"
 #include "codec/describe_model.h"
+#include "model/event.h"
 
 namespace bole::cli {
 namespace {
@@ -64,6 +65,25 @@ std::string eventsPath(const EventsArgs& args) {
   if (args.limit) add("limit", std::to_string(*args.limit));
   if (!args.kind.empty()) add("kind", args.kind);
   return "/v1/events" + query;
+}
+
+template <class... Bodies>
+std::vector<std::string> kindsOf(const std::variant<Bodies...>*) {
+  return {Bodies::kKind...};
+}
+
+Result<void> checkKind(const std::string& kind) {
+  if (kind.empty()) return {};
+  const auto kinds = kindsOf(static_cast<const model::Event*>(nullptr));
+  if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) return {};
+  const auto near = nearestOf(kind, kinds);
+  std::string all;
+  for (const auto& known : kinds) all += (all.empty() ? "" : ", ") + known;
+  return fail(makeError(ErrorCode::kInvalid, "there is no such kind of event")
+                  .at("--kind")
+                  .foundValue("'" + kind + "'")
+                  .expectedValue(near.empty() ? "one of " + all : std::string())
+                  .withHint(near.empty() ? std::string() : "did you mean '" + near + "'?"));
 }
 
 Table eventTable(const std::vector<model::EventView>& events) {
@@ -210,6 +230,7 @@ int runCommand(Context& context, const TopoArgs& args) {
 }
 
 int runCommand(Context& context, const EventsArgs& args) {
+  if (const auto known = checkKind(args.kind); !known) return context.report(known.error());
   if (args.follow) return EventFollower(context, args).run();
   return printView<model::EventList>(context, eventsPath(args), [&](const model::EventList& list) {
     if (list.events.empty())

@@ -37,6 +37,8 @@ std::string bashWords(ValueKind kind) {
     case ValueKind::kDirectory:
       return "COMPREPLY=($(compgen -d -- \"$cur\"))";
     case ValueKind::kJob:
+      return "COMPREPLY=($(compgen -W \"$(_bole_jobs --all)\" -- \"$cur\"))";
+    case ValueKind::kLiveJob:
       return "COMPREPLY=($(compgen -W \"$(_bole_jobs)\" -- \"$cur\"))";
     case ValueKind::kState:
       return fmt::format("COMPREPLY=($(compgen -W \"{}\" -- \"$cur\"))", kStates);
@@ -67,8 +69,8 @@ std::string bashCommand(const CommandInfo& command) {
 std::string bashScript(const std::vector<CommandInfo>& commands) {
   std::string text =
       "# bash completion for bole: source <(bole completion bash)\n"
-      "_bole_jobs() { bole ps --all --limit 200 2>/dev/null | awk 'NR > 1 {print $1; print $2}'; "
-      "}\n"
+      "_bole_jobs() { bole ps \"$@\" --limit 200 2>/dev/null | "
+      "awk 'NR > 1 {print $1; print $2}'; }\n"
       "_bole() {\n"
       "  local cur prev command word\n"
       "  cur=\"${COMP_WORDS[COMP_CWORD]}\"; prev=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
@@ -114,7 +116,9 @@ std::string zshAction(ValueKind kind) {
     case ValueKind::kDirectory:
       return "_files -/";
     case ValueKind::kJob:
-      return "_bole_jobs";
+      return "{_bole_jobs --all}";
+    case ValueKind::kLiveJob:
+      return "{_bole_jobs}";
     case ValueKind::kState:
       return fmt::format("({})", kStates);
     case ValueKind::kShell:
@@ -145,7 +149,7 @@ std::string zshScript(const std::vector<CommandInfo>& commands) {
       "# zsh completion for bole: source <(bole completion zsh), after compinit\n"
       "_bole_jobs() {\n"
       "  local -a jobs\n"
-      "  jobs=(${(f)\"$(bole ps --all --limit 200 2>/dev/null | awk 'NR > 1 {print $1; print "
+      "  jobs=(${(f)\"$(bole ps $@ --limit 200 2>/dev/null | awk 'NR > 1 {print $1; print "
       "$2}')\"})\n"
       "  compadd -a jobs\n"
       "}\n"
@@ -192,6 +196,8 @@ std::string fishValue(ValueKind kind) {
     case ValueKind::kDirectory:
       return " -xa '(__fish_complete_directories)'";
     case ValueKind::kJob:
+      return " -xa '(__bole_jobs --all)'";
+    case ValueKind::kLiveJob:
       return " -xa '(__bole_jobs)'";
     case ValueKind::kState:
       return fmt::format(" -xa '{}'", kStates);
@@ -227,7 +233,7 @@ std::string fishScript(const std::vector<CommandInfo>& commands) {
   std::string text =
       "# fish completion for bole: bole completion fish | source\n"
       "function __bole_jobs\n"
-      "  bole ps --all --limit 200 2>/dev/null | awk 'NR > 1 {print $1; print $2}'\n"
+      "  bole ps $argv --limit 200 2>/dev/null | awk 'NR > 1 {print $1; print $2}'\n"
       "end\n"
       "complete -c bole -f\n"
       "complete -c bole -n __fish_use_subcommand -a help -d 'Say how a command is used'\n";

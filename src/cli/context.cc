@@ -34,6 +34,10 @@ std::string Context::sameServer() const {
   return text;
 }
 
+std::string Context::startCommand() const {
+  return common_.home.empty() ? "bole up" : "bole up --home " + shellQuoted(home_);
+}
+
 std::string Context::absolute(const std::string& path) const {
   namespace fs = std::filesystem;
   auto text = (fs::path(environment_.workingDirectory) / path).lexically_normal().string();
@@ -60,6 +64,7 @@ Result<std::string> Context::token() const {
 
 Result<Address> Context::address() const {
   Address address;
+  address.startCommand = startCommand();
   auto url = common_.server;
   if (url.empty() && common_.home.empty()) url = variable("BOLE_SERVER");
   if (url.empty()) {
@@ -108,10 +113,7 @@ void Context::tell(const std::string& line) {
 }
 
 int Context::report(const Error& error) {
-  auto first = error;
-  first.hint.clear();
-  tell(first.message());
-  if (!error.hint.empty()) printError("  " + neutralised(error.hint) + "\n");
+  printError(errorText(error));
   return exitCodeOf(error.code);
 }
 

@@ -27,6 +27,9 @@ class Context {
   // What another call needs to reach the same server: "" or " --home DIR".
   [[nodiscard]] std::string sameServer() const;
 
+  // What starts a server in this home: "bole up" or "bole up --home DIR".
+  [[nodiscard]] std::string startCommand() const;
+
   // The variable's value; empty where it is not set.
   [[nodiscard]] std::string variable(const std::string& name) const;
   [[nodiscard]] std::string absolute(const std::string& path) const;

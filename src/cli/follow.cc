@@ -217,6 +217,14 @@ class Follower {
   std::string end_;
 };
 
+// An empty answer of a job that never came to write leaves open what is wrong.
+void sayWhyNothing(Context& context, const model::JobView& job) {
+  if (job.startedAt.micros != 0) return;
+  const bool over = model::isTerminal(job.state);
+  context.tell(jobTitle(job) + (over ? " never started" : " has not started yet") +
+               (job.reason.empty() ? "" : ": " + job.reason));
+}
+
 int printPage(Context& context, const FollowRequest& request, const model::JobView& job) {
   const auto body =
       context.get(jobPath(std::to_string(job.id.value)) + "/logs" + logsQuery(request));
@@ -228,6 +236,7 @@ int printPage(Context& context, const FollowRequest& request, const model::JobVi
                 {.prefix = job.ranks > 1 && !request.rank, .timestamps = request.timestamps});
   for (const auto& line : page->lines) screen.line(line);
   screen.flush();
+  if (page->lines.empty()) sayWhyNothing(context, job);
   return kExitOk;
 }
 

@@ -257,15 +257,16 @@ Error Client::failure(Transfer& transfer, int curlCode) const {
           .withHint(
               "ask who runs the server to let you enter its directory, or use --home of your own");
     }
-    return makeError(ErrorCode::kUnavailable,
-                     "no server at " + place + ": start one with 'bole up'");
+    return makeError(ErrorCode::kUnavailable, "no server at " + place)
+        .withHint("start one with '" + address_.startCommand + "'");
   }
   if (transfer.tooLarge)
     return makeError(ErrorCode::kInternal, "the server's answer is too large").at(place);
   if (curlCode == CURLE_OPERATION_TIMEDOUT) {
     return makeError(ErrorCode::kUnavailable, "the server does not answer")
         .at(place)
-        .withHint("see its log, server.log in its home; 'bole up' starts one that has ended");
+        .withHint("see its log, server.log in its home; '" + address_.startCommand +
+                  "' starts one that has ended");
   }
   return makeError(ErrorCode::kUnavailable, std::string(kConnectionBroke) + ": " +
                                                 curl_easy_strerror(static_cast<CURLcode>(curlCode)))

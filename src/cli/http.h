@@ -23,6 +23,7 @@ struct Address {
   std::string socketPath;  // where set, the rest is not used
   std::string url;         // "http://127.0.0.1:8470", without a path
   std::string token;
+  std::string startCommand = "bole up";  // what starts a server there, for errors
 };
 
 struct Request {

@@ -5,6 +5,7 @@
 #include "cli/job_text.h"
 #include "cli/text.h"
 #include "cli/wording.h"
+#include "codec/codec.h"
 #include "codec/describe_views.h"
 #include "codec/writer.h"
 
@@ -34,6 +35,19 @@ Result<void> stopOne(Context& context, const std::string& job, const std::string
   const bool over = model::isTerminal(view.state);
   context.print(neutralised(jobTitle(view)) +
                 (over ? " is " + stateName(view.state) : std::string(" is being stopped")) + "\n");
+  return {};
+}
+
+// Who asked for the job's end, from the newest requests of that kind; "" where they do not tell.
+std::string stopper(Context& context, JobId job) {
+  constexpr const char* kPath = "/v1/events?kind=job.stop_requested&limit=10000";
+  const auto list = context.fetch<model::EventList>(kPath);
+  if (!list) return {};
+  for (auto event = list->events.rbegin(); event != list->events.rend(); ++event) {
+    const auto body = codec::decodeEvent(event->kind, 1, event->body);
+    const auto* stop = body ? std::get_if<model::StopRequested>(&*body) : nullptr;
+    if (stop && stop->job == job) return event->actor;
+  }
   return {};
 }
 
@@ -72,7 +86,10 @@ int runCommand(Context& context, const WhyArgs& args) {
   if (context.json()) return context.printJson(*body) ? kExitOk : kExitOutputClosed;
   const auto detail = decode<model::JobDetail>(*body);
   if (!detail) return context.report(detail.error());
-  context.print(whyText(*detail, context.environment().clock->wall(), context.outStyle()));
+  const auto by = detail->summary.state == model::JobState::kCancelled
+                      ? stopper(context, detail->summary.id)
+                      : std::string();
+  context.print(whyText(*detail, context.environment().clock->wall(), context.outStyle(), by));
   return kExitOk;
 }
 

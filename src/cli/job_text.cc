@@ -60,6 +60,12 @@ std::string tasksText(const model::JobSpec& spec, const TableStyle& style) {
   return table.render(style);
 }
 
+// It could not be launched: that is known of its ranks, and nothing was lost.
+bool neverStarted(const model::AttemptView& attempt) {
+  return attempt.outcome == codec::enumName(model::AttemptOutcome::kLaunchFailed) &&
+         attempt.startedAt.micros == 0;
+}
+
 std::string ranksText(const model::AttemptView& attempt, const TableStyle& style) {
   Table table({{"RANK", Align::kRight},
                {"TASK", Align::kLeft, 8},
@@ -72,6 +78,7 @@ std::string ranksText(const model::AttemptView& attempt, const TableStyle& style
     const bool failed = rank.exit && !(rank.exit->known && rank.exit->code == 0);
     const bool first = attempt.firstFailed == static_cast<std::int64_t>(rank.rank);
     auto exit = rank.exit ? rank.exit->text : std::string("-");
+    if (rank.exit && !rank.exit->known && neverStarted(attempt)) exit = "not started";
     if (first) exit += " (failed first)";
     table.add({std::to_string(rank.rank), fmt::format("{}-{}", rank.task, rank.replica), rank.node,
                indexList(rank.gpus), Cell(exit, failed ? Tint::kRed : Tint::kNone)});
@@ -141,6 +148,21 @@ std::string needText(const char* what, const model::Reason& reason, const char* 
   return fmt::format("{}: {} needed{}{}, {} free now", what, amount(reason.obstacle, reason.needed),
                      where, any ? "" : " (" + reason.detail + ")",
                      amount(reason.obstacle, reason.available));
+}
+
+// ", since 2026-09-21 13:56:41 UTC on box-1, box-2"
+std::string runningText(const model::JobDetail& detail) {
+  std::string text;
+  if (detail.summary.startedAt.micros != 0) text += ", since " + timeText(detail.summary.startedAt);
+  if (detail.attempts.empty()) return text;
+  std::vector<std::string> nodes;
+  for (const auto& rank : detail.attempts.back().ranks) {
+    if (std::find(nodes.begin(), nodes.end(), rank.node) == nodes.end()) nodes.push_back(rank.node);
+  }
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    text += (i == 0 ? " on " : ", ") + neutralised(nodes[i]);
+  }
+  return text;
 }
 
 }  // namespace
@@ -224,16 +246,25 @@ std::string obstacleText(const model::Reason& reason) {
   return text;
 }
 
-std::string whyText(const model::JobDetail& detail, Timestamp now, const TableStyle& style) {
+std::string whyText(const model::JobDetail& detail, Timestamp now, const TableStyle& style,
+                    const std::string& stoppedBy) {
   const auto& job = detail.summary;
   auto text = neutralised(jobTitle(job)) + " is " +
               tinted(stateName(job.state), tintOf(job.state), style.colour);
   if (job.state == model::JobState::kQueued && now > job.submittedAt) {
     text += ", submitted " + formatDuration(now - job.submittedAt) + " ago";
   }
+  if (job.state == model::JobState::kRunning) text += runningText(detail);
+  if (model::isTerminal(job.state) && job.endedAt.micros != 0) {
+    text += ", since " + timeText(job.endedAt);
+  }
   text += "\n";
-  for (const auto& line : wrapped(neutralised(job.reason), style.width - 2))
-    text += "  " + line + "\n";
+  auto sentence = job.reason;
+  if (job.state == model::JobState::kCancelled && !stoppedBy.empty())
+    sentence += " by " + stoppedBy;
+  for (const auto& line : wrapped(neutralised(sentence), style.width - 2)) {
+    if (!line.empty()) text += "  " + line + "\n";
+  }
   if (detail.reasons.empty()) return text + lastLinesText(detail, detail.lastLines.size());
   // One that is all there is was just said.
   if (detail.reasons.size() == 1 && detail.reasons[0].until.micros == 0) return text;

@@ -14,8 +14,9 @@ namespace bole::cli {
 
 [[nodiscard]] Table jobTable(const std::vector<model::JobView>& jobs);
 [[nodiscard]] std::string detailText(const model::JobDetail& detail, const TableStyle& style);
+// `stoppedBy`: who cancelled it; empty: not known.
 [[nodiscard]] std::string whyText(const model::JobDetail& detail, Timestamp now,
-                                  const TableStyle& style);
+                                  const TableStyle& style, const std::string& stoppedBy = {});
 
 // The few lines with which `run` and `attach` end.
 [[nodiscard]] std::string summaryText(const model::JobDetail& detail, const TableStyle& style);

@@ -2,7 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <functional>
+#include <limits>
 #include <memory>
 
 #include "cli/cli.h"
@@ -16,6 +18,26 @@ constexpr const char* kCloud = "Cloud";
 constexpr const char* kServer = "Server";
 constexpr const char* kOther = "Other";
 constexpr std::uint32_t kMaxRanks = 65'536;
+constexpr std::uint64_t kMaxRetries = 1'000'000;
+constexpr std::uint64_t kNoEnd = std::numeric_limits<std::int64_t>::max();
+constexpr std::uint64_t kMost32 = std::numeric_limits<std::uint32_t>::max();
+
+bool isWhole(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+std::string notInRange(const std::string& flag, const std::string& text, std::uint64_t least,
+                       std::uint64_t most) {
+  const auto expected = most == kNoEnd ? "a whole number, " + std::to_string(least) + " or more"
+                                       : "a whole number from " + std::to_string(least) + " to " +
+                                             std::to_string(most);
+  return makeError(ErrorCode::kInvalid, isWhole(text) ? "out of range" : "not a whole number")
+      .at(flag)
+      .foundValue("'" + text + "'")
+      .expectedValue(expected)
+      .message();
+}
 
 class HelpFormatter final : public CLI::Formatter {
  public:
@@ -126,6 +148,26 @@ class CommandLine {
     entry.values.emplace_back(option, completes);
     return option;
   }
+  // A whole number; whatever else stands there is refused by its flag, with the range.
+  template <class T>
+  CLI::Option* number(Entry& entry, const char* names, std::optional<T>& target, const char* kind,
+                      const char* help, std::uint64_t least, std::uint64_t most) {
+    const std::string all(names);
+    const auto flag = all.substr(all.rfind(',') + 1);
+    const auto take = [&target, flag, least, most](const std::string& text) {
+      std::uint64_t got = 0;
+      const auto* end = text.data() + text.size();
+      const auto [stop, error] = std::from_chars(text.data(), end, got);
+      if (error != std::errc() || stop != end || got < least || got > most) {
+        throw CLI::ValidationError(notInRange(flag, text, least, most));
+      }
+      target = static_cast<T>(got);
+    };
+    auto* option = entry.app->add_option_function<std::string>(names, take, help);
+    option->type_name(kind);
+    entry.values.emplace_back(option, ValueKind::kText);
+    return option;
+  }
   // May be given several times, each with one value.
   CLI::Option* values(Entry& entry, const char* names, std::vector<std::string>& target,
                       const char* kind, const char* help) {
@@ -146,20 +188,23 @@ class CommandLine {
     auto& logs = add(kJobs, "logs", "Show what a job wrote", "bole logs digits -f --rank 0", logs_);
     argument(logs, "JOB", logs_.job, "Number or name of the job", ValueKind::kJob)->required();
     logs.app->add_flag("-f,--follow", logs_.follow, "Go on until the job ends");
-    value(logs, "--rank", logs_.rank, "N", "Of this rank only");
+    number(logs, "--rank", logs_.rank, "N", "Of this rank only", 0, kMaxRanks - 1);
     value(logs, "--since", logs_.since, "TIME", "From 10m ago on, or 2026-11-30T12:43:09Z");
-    value(logs, "--tail", logs_.tail, "N", "Only the newest N lines");
-    value(logs, "--attempt", logs_.attempt, "N", "Of the job's Nth attempt; otherwise the newest");
+    number(logs, "--tail", logs_.tail, "N", "Only the newest N lines", 0, kNoEnd);
+    number(logs, "--attempt", logs_.attempt, "N", "Of the job's Nth attempt; otherwise the newest",
+           1, kMost32);
     logs.app->add_flag("-t,--timestamps", logs_.timestamps, "Begin each line with its time (UTC)");
     addRaw(logs, logs_.raw);
 
     auto& attach = add(kJobs, "attach", "Watch a job until it ends and exit with its code",
                        "bole attach digits", attach_);
-    argument(attach, "JOB", attach_.job, "Number or name of the job", ValueKind::kJob)->required();
+    argument(attach, "JOB", attach_.job, "Number or name of the job", ValueKind::kLiveJob)
+        ->required();
     addRaw(attach, attach_.raw);
 
     auto& stop = add(kJobs, "stop", "Stop jobs", "bole stop digits", stop_);
-    argument(stop, "JOB", stop_.jobs, "Numbers or names of the jobs", ValueKind::kJob)->required();
+    argument(stop, "JOB", stop_.jobs, "Numbers or names of the jobs", ValueKind::kLiveJob)
+        ->required();
     value(stop, "--grace", stop_.grace, "TIME",
           "From SIGTERM to SIGKILL, for example 30s; otherwise the job's own");
   }
@@ -179,16 +224,17 @@ class CommandLine {
 
   // The names that sbatch and docker give the same things.
   void addRunSize(Entry& run) {
-    value(run, "-n,--ntasks", run_.ranks, "N", "Ranks; they start together or not at all")
-        ->check(CLI::Range(1U, kMaxRanks).description(""));
-    value(run, "-N,--nodes", run_.nodes, "N", "Without -n: one rank for each of N machines")
-        ->check(CLI::Range(1U, kMaxRanks).description(""));
+    number(run, "-n,--ntasks", run_.ranks, "N", "Ranks; they start together or not at all", 1,
+           kMaxRanks);
+    number(run, "-N,--nodes", run_.nodes, "N", "Without -n: one rank for each of N machines", 1,
+           kMaxRanks);
     value(run, "-G,--gpus", run_.gpus, "GPUS", "For each rank: 2, A100:2, A100:80GB:2, 24GB..");
     value(run, "-c,--cpus-per-task", run_.cpus, "CPUS", "For each rank: 2, 0.5");
     value(run, "--mem", run_.memory, "SIZE", "For each rank: 512MiB, 16G");
     value(run, "--shm-size", run_.shmSize, "SIZE", "Of /dev/shm");
     value(run, "-t,--time", run_.time, "TIME", "Time limit: 30m, 2h, 1-12:00:00");
-    value(run, "--retries", run_.retries, "N", "Start it again after a failure, N times at most");
+    number(run, "--retries", run_.retries, "N", "Start it again after a failure, N times at most",
+           0, kMaxRetries);
     value(run, "--priority", run_.priority, "PRIORITY", "low, normal, high, or a number");
     value(run, "--project", run_.project, "NAME", "Whose project it counts for");
   }
@@ -196,7 +242,8 @@ class CommandLine {
   void addRunPlace(Entry& run) {
     value(run, "-J,--job-name,--name", run_.name, "NAME", "Otherwise after the command");
     value(run, "-i,--image", run_.image, "IMAGE", "Run in a container; otherwise on the machine");
-    values(run, "-e,--env", run_.env, "NAME[=VALUE]", "A variable; without a value, its own here");
+    values(run, "-e,--env", run_.env, "NAME[=VALUE]",
+           "Set a variable; NAME alone passes on your own");
     values(run, "-v,--volume", run_.mounts, "SOURCE:TARGET[:ro]", "Mount a directory");
     values(run, "-p,--publish", run_.ports, "[HOST:]PORT",
            "Let a container's port be reached from the machine");
@@ -215,8 +262,18 @@ class CommandLine {
     value(submit, "-f,--file", submit_.source, "FILE|DIR|-",
           "A bole.yaml or Volcano Job, a directory with one, - for standard input",
           ValueKind::kFile);
-    argument(submit, "SPEC", submit_.source, "The same without -f; otherwise ./bole.yaml",
+    argument(submit, "SPEC", submitted_, "The same without -f; otherwise ./bole.yaml",
              ValueKind::kFile);
+    submit.take = [this]() -> Command {
+      if (submitted_.empty()) return submit_;
+      if (!submit_.source.empty()) {
+        throw CLI::ValidationError("two specs: found '" + submit_.source + "' and '" + submitted_ +
+                                   "', expected one");
+      }
+      auto args = submit_;
+      args.source = submitted_;
+      return args;
+    };
     submit.app->add_flag("--follow", submit_.follow, "Watch it and exit with its code");
     addRaw(submit, submit_.raw);
     submit.app->add_flag("--dry-run", submit_.dryRun, "Only check whether it could run");
@@ -231,7 +288,7 @@ class CommandLine {
     value(ps, "--state", ps_.state, "STATE", "In these states: queued,running", ValueKind::kState);
     value(ps, "-u,--user", ps_.user, "NAME", "Of this user");
     value(ps, "--project", ps_.project, "NAME", "Of this project");
-    value(ps, "--limit", ps_.limit, "N", "The newest N");
+    number(ps, "--limit", ps_.limit, "N", "The newest N", 1, kMost32);
 
     auto& show = add(kJobs, "show", "Everything about one job", "bole show digits", show_);
     argument(show, "JOB", show_.job, "Number or name of the job", ValueKind::kJob)->required();
@@ -248,17 +305,19 @@ class CommandLine {
     auto& events =
         add(kCloud, "events", "What happened, from the ledger", "bole events -f", events_);
     events.app->add_flag("-f,--follow", events_.follow, "Go on as things happen");
-    value(events, "--from", events_.from, "N", "From this number on; otherwise the newest");
-    value(events, "--limit", events_.limit, "N", "At most N, 1 to 10000; otherwise 100")
-        ->check(CLI::Range(1U, 10'000U).description(""));
+    number(events, "--from", events_.from, "N", "From this number on; otherwise the newest", 0,
+           kNoEnd);
+    number(events, "--limit", events_.limit, "N", "At most N, 1 to 10000; otherwise 100", 1,
+           10'000);
     value(events, "--kind", events_.kind, "KIND", "Only these: job.submitted");
   }
 
   void addServerCommands() {
     auto& up = add(kServer, "up", "Start the server on this machine",
                    "bole up --emulate 8xA100-SXM4-80GB", up_);
-    value(up, "--port", up_.port, "PORT", "Of 127.0.0.1; otherwise 8470, 0 for any free one");
-    values(up, "--emulate", up_.emulate, "SPEC", "GPUs that are not there: 4xT4, 4x[8xH100]");
+    number(up, "--port", up_.port, "PORT", "Of 127.0.0.1; otherwise 8470, 0 for any free one", 0,
+           65'535);
+    values(up, "--emulate", up_.emulate, "SPEC", "GPUs that are not there: 4xT4, '4x[8xH100]'");
     up.app->add_flag("--plain", up_.plain,
                      "Run jobs without a sandbox, as yourself: for your own machine only");
     up.app->add_flag("--foreground", up_.foreground, "Stay in front until it ends");
@@ -268,7 +327,7 @@ class CommandLine {
     auto& down = add(kServer, "down", "Stop the server; jobs go on", "bole down", down_);
     down.app->add_flag("--stop-jobs", down_.stopJobs, "Stop the jobs too");
     value(down, "--wait", down_.wait, "TIME",
-          "For its end, at most; 60s if not given, for ever without TIME")
+          "Wait TIME for its end, or, without TIME, as long as it takes; otherwise 60s")
         ->expected(0, 1)
         ->default_str(kWaitForEver)
         ->option_text("[TIME]");
@@ -300,7 +359,13 @@ class CommandLine {
                            "source <(bole completion bash)", completion_);
     argument(completion, "SHELL", completion_.shell, "bash, zsh or fish", ValueKind::kShell)
         ->required()
-        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+        ->check(CLI::Validator(
+            [](const std::string& shell) -> std::string {
+              if (shell == "bash" || shell == "zsh" || shell == "fish") return {};
+              return "there are no completions for this shell: found '" + shell +
+                     "', expected bash, zsh or fish";
+            },
+            ""));
     add(kOther, "version", "Say the version of this program and of the server", "bole version",
         version_);
   }
@@ -312,6 +377,7 @@ class CommandLine {
 
   RunArgs run_;
   SubmitArgs submit_;
+  std::string submitted_;  // the spec that was named without -f
   PsArgs ps_;
   ShowArgs show_;
   WhyArgs why_;
@@ -335,15 +401,7 @@ class CommandLine {
 
 // The nearest of the names, as "; did you mean 'X'?", or nothing.
 std::string suggestion(const std::string& found, const std::vector<std::string>& names) {
-  std::string best;
-  std::size_t least = std::max<std::size_t>(2, found.size() / 3) + 1;
-  for (const auto& name : names) {
-    const auto distance = editDistance(found, name);
-    if (distance < least) {
-      least = distance;
-      best = name;
-    }
-  }
+  const auto best = nearestOf(found, names);
   return best.empty() ? "" : "; did you mean '" + best + "'?";
 }
 
@@ -369,7 +427,10 @@ Parse unknownArgument(CommandLine& line, const std::string& argument) {
   }
   const auto name = argument.substr(0, argument.find('='));
   const auto names = optionNames(chosen ? *chosen : line.app());
-  return wrong(command, "unknown option '" + neutralised(name) + "'" + suggestion(name, names));
+  // Elsewhere -v says the version, or more.
+  const auto near =
+      !chosen && name == "-v" ? "; did you mean 'bole version'?" : suggestion(name, names);
+  return wrong(command, "unknown option '" + neutralised(name) + "'" + near);
 }
 
 // Where the command's name stands: behind the options that every command takes.
@@ -423,9 +484,30 @@ std::string tidied(std::string help) {
   return help;
 }
 
+// What CLI11 finds by itself, in our words.
+std::string reworded(const CLI::ParseError& error) {
+  const std::string text = error.what();
+  if (error.get_name() ==
+      "ConversionError") {  // "Could not convert: --all = maybe", of flags alone
+    const auto at = std::min(text.find(": "), text.size() - 2) + 2;
+    return text.substr(at, text.find(" = ") - at) + ": takes no value";
+  }
+  const auto flag = text.substr(0, text.find(": "));
+  if (error.get_name() != "ArgumentMismatch") return text;
+  constexpr std::string_view kRequired = " required ";
+  constexpr std::string_view kMissing = " missing";
+  const auto at = text.find(kRequired);
+  if (at != std::string::npos && text.ends_with(kMissing)) {
+    const auto kind = text.substr(at + kRequired.size());
+    return flag + ": its value is missing: expected " +
+           kind.substr(0, kind.size() - kMissing.size());
+  }
+  return flag + ": given more than once";
+}
+
 Parse refused(CommandLine& line, const CLI::ParseError& error) {
   auto* chosen = line.chosen();
-  return wrong(chosen ? chosen->get_name() : "", neutralised(error.what()));
+  return wrong(chosen ? chosen->get_name() : "", neutralised(reworded(error)));
 }
 
 Parse parseKnown(CommandLine& line, std::vector<std::string> arguments) {

@@ -165,6 +165,53 @@ TEST(Parser, MistakesAreNamedWithWhatWasMeant) {
   EXPECT_NE(refusal({"completion", "tcsh"}).find("tcsh"), std::string::npos);
 }
 
+TEST(Parser, ANumberThatIsNoneIsNamedWithItsFlagAndRange) {
+  EXPECT_EQ(refusal({"logs", "x", "--tail", "-1"}),
+            "bole logs: --tail: out of range: found '-1', expected a whole number, 0 or more\n"
+            "see 'bole logs --help'\n");
+  EXPECT_EQ(refusal({"run", "--retries", "x", "--", "a"}),
+            "bole run: --retries: not a whole number: found 'x', expected a whole number from 0 to "
+            "1000000\nsee 'bole run --help'\n");
+  const std::vector<std::pair<Words, std::string>> cases = {
+      {{"run", "--retries", "-1", "--", "a"}, "--retries: out of range: found '-1'"},
+      {{"run", "-n", "1e3", "--", "a"}, "--ntasks: not a whole number: found '1e3'"},
+      {{"run", "-N", "65537", "--", "a"}, "--nodes: out of range: found '65537'"},
+      {{"ps", "--limit", "0"}, "--limit: out of range: found '0'"},
+      {{"ps", "--limit", "-1"}, "--limit: out of range: found '-1'"},
+      {{"logs", "x", "--rank", "-1"}, "--rank: out of range: found '-1'"},
+      {{"logs", "x", "--attempt", "x"}, "--attempt: not a whole number: found 'x'"},
+      {{"logs", "x", "--attempt", "0"}, "--attempt: out of range: found '0'"},
+      {{"events", "--from", "-1"}, "--from: out of range: found '-1'"},
+      {{"events", "--limit", "10001"}, "--limit: out of range: found '10001'"},
+      {{"up", "--port", "99999"},
+       "--port: out of range: found '99999', expected a whole number "
+       "from 0 to 65535"},
+      {{"up", "--port", "99999999999999999999"}, "--port: out of range"}};
+  for (const auto& [words, text] : cases) {
+    EXPECT_NE(refusal(words).find(text), std::string::npos) << refusal(words);
+  }
+}
+
+TEST(Parser, WhatCli11FindsIsSaidInOurWords) {
+  EXPECT_EQ(refusal({"run", "--image"}),
+            "bole run: --image: its value is missing: expected IMAGE\nsee 'bole run --help'\n");
+  EXPECT_EQ(refusal({"ps", "--user", "a", "--user", "b"}),
+            "bole ps: --user: given more than once\nsee 'bole ps --help'\n");
+  EXPECT_EQ(refusal({"ps", "--all=maybe"}),
+            "bole ps: --all: takes no value\nsee 'bole ps --help'\n");
+  EXPECT_EQ(refusal({"completion", "tcsh"}),
+            "bole completion: SHELL: there are no completions for this shell: found 'tcsh', "
+            "expected bash, zsh or fish\nsee 'bole completion --help'\n");
+  EXPECT_EQ(parseArguments({"completion", "-h"}).text.find('{'), std::string::npos);
+  EXPECT_NE(refusal({"-v"}).find("did you mean 'bole version'?"), std::string::npos);
+}
+
+TEST(Parser, TwoSpecsAreOneTooMany) {
+  EXPECT_EQ(refusal({"submit", "-f", "a", "b"}),
+            "bole submit: two specs: found 'a' and 'b', expected one\n"
+            "see 'bole submit --help'\n");
+}
+
 TEST(Parser, AnErrorIsTwoLinesAndHarmless) {
   for (const auto& words : {Words{"a\nb\x1b[2J"}, Words{"ps", "--x\ny"}, Words{"ps", "z\x1b"},
                             Words{"up", "--port", "\x1b[1"}}) {
@@ -236,7 +283,8 @@ class Completion : public ::testing::Test {
   // What bash offers for these words, the last of which is being typed.
   std::string offeredByBash(const std::string& words, int count) {
     return outputOf(
-        "bash --norc --noprofile -c 'set -u; bole() { printf \"JOB NAME\\n7 digits\\n\"; }; "
+        "bash --norc --noprofile -c 'set -u; bole() { printf \"JOB NAME\\n7 digits\\n\"; "
+        "[[ \"$*\" != *--all* ]] || printf \"3 done\\n\"; }; "
         "source " +
         script("bash") + "; COMP_WORDS=(" + words + "); COMP_CWORD=" + std::to_string(count - 1) +
         "; _bole; echo \"${COMPREPLY[*]}\"'");
@@ -249,7 +297,10 @@ TEST_F(Completion, Bash) {
   ASSERT_TRUE(has("bash"));
   EXPECT_EQ(offeredByBash("bole su", 2), "submit support\n");
   EXPECT_EQ(offeredByBash("bole logs --fo", 3), "--follow\n");
-  EXPECT_EQ(offeredByBash("bole logs d", 3), "digits\n");
+  EXPECT_EQ(offeredByBash("bole logs di", 3), "digits\n");
+  EXPECT_EQ(offeredByBash("bole logs do", 3), "done\n");
+  EXPECT_EQ(offeredByBash("bole stop d", 3), "digits\n") << "one that has ended is not to stop";
+  EXPECT_EQ(offeredByBash("bole attach do", 3), "\n");
   EXPECT_EQ(offeredByBash("bole ps --state f", 4), "failed\n");
   EXPECT_EQ(offeredByBash("bole completion z", 3), "zsh\n");
   EXPECT_EQ(offeredByBash("bole help wh", 3), "why\n");

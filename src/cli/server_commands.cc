@@ -74,8 +74,10 @@ int runCommand(Context& context, const DownArgs& args) {
   else if (status->running == 0)
     context.print("the server is down\n");
   else {
-    context.print(fmt::format("the server is down; {} on: 'bole up' finds them again\n",
-                              counted(status->running, "job goes", "jobs go")));
+    const bool one = status->running == 1;
+    context.print(fmt::format("the server is down; {} on: '{}' finds {} again\n",
+                              counted(status->running, "job goes", "jobs go"),
+                              context.startCommand(), one ? "it" : "them"));
   }
   return kExitOk;
 }
@@ -142,7 +144,7 @@ int runCommand(Context& context, const RestoreArgs& args) {
   if (!restore) return lacking(context, "restore");
   const auto source = namedPath(context, args.source, "SOURCE");
   if (!source) return context.report(source.error());
-  return restore({context.home(), *source, context.json()});
+  return restore({context.home(), *source, context.startCommand(), context.json()});
 }
 
 }  // namespace bole::cli

@@ -44,8 +44,26 @@ bool hasImage(const YAML::Node& job) {
   return false;
 }
 
+void addMounts(const YAML::Node& task, Luggage& luggage) {
+  const auto mounts = task["mounts"];
+  if (!mounts || !mounts.IsSequence()) return;
+  for (const auto& mount : mounts) {
+    if (mount.IsScalar()) {
+      luggage.mounts.push_back(mount.Scalar().substr(0, mount.Scalar().find(':')));
+    } else if (mount.IsMap() && mount["source"] && mount["source"].IsScalar()) {
+      luggage.mounts.push_back(mount["source"].Scalar());
+    }
+  }
+}
+
 void addJob(const YAML::Node& job, Luggage& luggage) {
   if (!job.IsMap() || job["apiVersion"]) return;
+  addMounts(job, luggage);
+  if (const auto tasks = job["tasks"]; tasks && tasks.IsSequence()) {
+    for (const auto& task : tasks) {
+      if (task.IsMap()) addMounts(task, luggage);
+    }
+  }
   luggage.image = luggage.image || hasImage(job);
   if (const auto files = job["files"]) {
     addFiles(files, luggage);

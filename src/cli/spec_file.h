@@ -26,10 +26,11 @@ struct SpecFile {
 
 // What the jobs of a spec bring along.
 struct Luggage {
-  bool readable = false;           // the text could be read as YAML; if not, the server says why
-  bool all = false;                // the whole directory, for a job does not say
-  std::vector<std::string> files;  // what jobs name, where all of them do
-  bool image = false;              // a job runs in a container
+  bool readable = false;            // the text could be read as YAML; if not, the server says why
+  bool all = false;                 // the whole directory, for a job does not say
+  std::vector<std::string> files;   // what jobs name, where all of them do
+  bool image = false;               // a job runs in a container
+  std::vector<std::string> mounts;  // the sources of its mounts, as they are written
 };
 
 // A bole.yaml without `files` brings its directory, unless its working_dir is an absolute path. A

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
 
 #include "cli/pack.h"
 #include "cli/text.h"
@@ -57,10 +59,20 @@ class Submission {
         context_.tell("warning: " + (rules_.wordWarning ? rules_.wordWarning(warning) : warning));
       }
     }
+    warnOfMounts();
     return outcome;
   }
 
  private:
+  // The server is on this machine: what is not here now is most likely a typo.
+  void warnOfMounts() {
+    for (const auto& source : luggage_.mounts) {
+      auto path = source.starts_with('/') ? source : spec_.directory + "/" + source;
+      if (::access(path.c_str(), F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR)) continue;
+      context_.tell("warning: the source of a mount is not there: " + source);
+    }
+  }
+
   [[nodiscard]] bool isEverything() const {
     return spec_.directory == "/" || spec_.directory == context_.environment().homeDirectory;
   }

@@ -27,7 +27,7 @@ Result<SpecFile> specOf(Context& context, const SubmitArgs& args) {
     return readSpecFile(context.absolute(shown), shown);
   }
   SpecFile spec;
-  spec.name = "-";
+  spec.name = "stdin";
   spec.directory = context.environment().workingDirectory;
   spec.fromInput = true;
   if (!context.environment().readInput)
@@ -35,7 +35,7 @@ Result<SpecFile> specOf(Context& context, const SubmitArgs& args) {
   BOLE_ASSIGN(spec.text, context.environment().readInput());
   if (spec.text.size() <= kMaxSpecBytes) return spec;
   return fail(makeError(ErrorCode::kInvalid, "the spec is too large")
-                  .at("-")
+                  .at("stdin")
                   .expectedValue("at most " + formatBytes(Bytes(kMaxSpecBytes))));
 }
 

@@ -17,6 +17,7 @@
 #include "cli/redact.h"
 #include "cli/text.h"
 #include "cli/wording.h"
+#include "codec/writer.h"
 
 namespace bole::cli {
 namespace {
@@ -123,6 +124,11 @@ int runCommand(Context& context, const SupportArgs& args) {
   const auto parts = gather(context);
   const auto written = writeArchive(context.absolute(name), folder, parts, now);
   if (!written) return context.report(written.error());
+  if (context.json()) {
+    std::string path;
+    codec::appendJsonString(path, context.absolute(name));
+    return context.printJson("{\"path\":" + path + "}") ? kExitOk : kExitOutputClosed;
+  }
   context.print(neutralised(name) + ": please look through it before you send it on\n");
   return kExitOk;
 }

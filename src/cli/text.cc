@@ -243,6 +243,19 @@ std::size_t editDistance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+std::string nearestOf(const std::string& found, const std::vector<std::string>& names) {
+  std::string best;
+  std::size_t least = std::max<std::size_t>(2, found.size() / 3) + 1;
+  for (const auto& name : names) {
+    const auto distance = editDistance(found, name);
+    if (distance < least) {
+      least = distance;
+      best = name;
+    }
+  }
+  return best;
+}
+
 std::string shellQuoted(std::string_view word) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_";

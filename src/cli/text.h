@@ -33,6 +33,10 @@ namespace bole::cli {
 // How many single-character changes turn a into b, for "did you mean".
 [[nodiscard]] std::size_t editDistance(std::string_view a, std::string_view b);
 
+// The one of `names` that was most likely meant; "" where none is near.
+[[nodiscard]] std::string nearestOf(const std::string& found,
+                                    const std::vector<std::string>& names);
+
 // As it would be typed in a shell: quoted only where needed.
 [[nodiscard]] std::string shellQuoted(std::string_view word);
 

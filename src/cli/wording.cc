@@ -163,6 +163,14 @@ std::string counted(std::uint64_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
+// Seconds to one command, minutes to another: it must say.
+static Error withoutUnit(std::int64_t number) {
+  return makeError(ErrorCode::kInvalid, "a length of time without a unit")
+      .foundValue(fmt::format("'{}'", number))
+      .expectedValue("for example 90s, 30m, 1h30m or 2d")
+      .withHint(fmt::format("{0}s or {0}m?", number));
+}
+
 Result<Duration> parseSpan(std::string_view text) {
   const auto wrong = [whole = text] {
     return fail(makeError(ErrorCode::kInvalid, "this is no length of time")
@@ -174,8 +182,8 @@ Result<Duration> parseSpan(std::string_view text) {
   while (!text.empty()) {
     std::int64_t number = 0;
     if (!takeNumber(text, number)) return wrong();
-    const bool bare = text.empty() && total.value == 0;
-    const auto* unit = bare ? &kUnits[1] : takeUnit(text);
+    if (text.empty() && total.value == 0) return fail(withoutUnit(number));
+    const auto* unit = takeUnit(text);
     if (!unit || number > kLongest.value / unit->length.value) return wrong();
     total += unit->length * number;
     if (total > kLongest) return wrong();
@@ -184,7 +192,9 @@ Result<Duration> parseSpan(std::string_view text) {
 }
 
 Result<Timestamp> parseMoment(std::string_view text, Timestamp now) {
-  if (auto span = parseSpan(text)) return now - *span;
+  auto span = parseSpan(text);
+  if (span) return now - *span;
+  if (!span.error().hint.empty()) return fail(std::move(span).error());
   std::int64_t number = 0;
   auto rest = text;
   if (takeChar(rest, '@') && takeNumber(rest, number) && rest.empty() && number < 100'000'000'000) {

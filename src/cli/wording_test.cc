@@ -26,10 +26,11 @@ TEST(Wording, Spans) {
   EXPECT_EQ(parseSpan("1h30m"), minutes(90));
   EXPECT_EQ(parseSpan("2d"), hours(48));
   EXPECT_EQ(parseSpan("500ms"), milliseconds(500));
-  EXPECT_EQ(parseSpan("15"), seconds(15));
-  EXPECT_EQ(parseSpan("0"), seconds(0));
-  for (const auto* wrong :
-       {"", "s", "5x", "-1s", "1.5h", "1h30", "99999999999999999999s", "9999999d", " 1s"}) {
+  EXPECT_EQ(parseSpan("0s"), seconds(0));
+  EXPECT_EQ(parseSpan("15").error().hint, "15s or 15m?");
+  EXPECT_EQ(parseMoment("10", kNow).error().hint, "10s or 10m?");
+  for (const auto* wrong : {"", "s", "15", "0", "5x", "-1s", "1.5h", "1h30",
+                            "99999999999999999999s", "9999999d", " 1s"}) {
     EXPECT_FALSE(parseSpan(wrong)) << wrong;
   }
 }
@@ -166,6 +167,13 @@ TEST(Luggage, TheDirectoryUnlessFilesSayOtherwise) {
   EXPECT_TRUE(luggageOf("tasks:\n  - {name: a, image: x}\n").image);
   EXPECT_FALSE(luggageOf("a: [").readable);
   EXPECT_FALSE(luggageOf("just text").all);
+}
+
+TEST(Luggage, TheSourcesOfMounts) {
+  const auto luggage = luggageOf(
+      "mounts: [\"/a:/b:ro\", {source: c, target: /d}]\n"
+      "---\ntasks:\n  - {name: x, mounts: [\"/e:/f\"]}\n  - {name: y}\n");
+  EXPECT_EQ(luggage.mounts, (std::vector<std::string>{"/a", "c", "/e"}));
 }
 
 TEST(Luggage, OddTextsComeToAnEnd) {

@@ -77,7 +77,11 @@ class JobReader {
         {"project",
          [&](const Value& v) { return readBy(reader_, v, "a name", parseName, draft_.project); }},
         {"queue",
-         [&](const Value& v) { return readBy(reader_, v, "a name", parseName, text.queue); }},
+         [&](const Value& v) -> Result<void> {
+           BOLE_TRY(readBy(reader_, v, "a name", parseName, text.queue));
+           warnOfQueue(session_, v.at, text.queue);
+           return {};
+         }},
         {"priority", [&](const Value& v) { return readPriority(v); }},
         {"tasks", [&](const Value& v) { return readTasks(v); }},
         {"gang",
@@ -109,6 +113,7 @@ class JobReader {
          }},
         {"gpus",
          [&](const Value& v) {
+           task.gpusAt = v.at;
            return readBy(reader_, v, "GPUs (2, A100:2)", parseGpuRequest, shape.gpus);
          }},
         {"cpus",
@@ -146,7 +151,7 @@ class JobReader {
     if (kind == 0) return {};
     return fail(reader_
                     .error(value.at, fmt::format("kind: '{}' comes later", value.text()),
-                           ErrorCode::kUnsupported)
+                           ErrorCode::kRefused)
                     .expectedValue("job"));
   }
 

@@ -207,8 +207,10 @@ TEST(BoleYaml, AFaultyContextIsRefusedToo) {
             "bole.yaml:1:1: the directory of the job is not an absolute path: found 'relative'");
   context = contextOf();
   context.projectOverride = "No Project";
-  EXPECT_EQ(messageOf(job, context),
-            "bole.yaml:1:1: not the name of a project: found 'No Project'");
+  EXPECT_EQ(
+      messageOf(job, context),
+      "--project: not the name of a project: found 'No Project', expected 1 to 63 of a-z, 0-9 and "
+      "'-', with a letter or digit at both ends; for example 'no-project'");
   context = contextOf();
   context.upload = "../../etc";
   EXPECT_EQ(

@@ -198,7 +198,16 @@ bool isNumber(std::string_view part) {
   return takeDecimal(rest).has_value() && rest.empty();
 }
 
+bool isNegative(std::string_view part) {
+  return part.starts_with('-') && isNumber(part.substr(1));
+}
+
+Error negative() {
+  return refuse("a count cannot be negative", "for no GPU write 0");
+}
+
 Result<void> readCount(std::string_view part, model::GpuRequest& out) {
+  if (isNegative(part)) return fail(negative());
   auto rest = part;
   const auto number = takeDecimal(rest);
   const auto milli = number ? scaleExactly(*number, 1000) : std::nullopt;
@@ -224,6 +233,7 @@ Result<model::GpuRequest> parseParts(std::vector<std::string_view> parts) {
   std::string memoryInName;
   std::size_t next = 0;
   const auto left = [&] { return parts.size() - next; };
+  if (isNegative(parts[0])) return fail(negative());
   const bool numberNamesModel =
       isNumber(parts[0]) && parts.size() > 1 && parts[0].size() >= kShortestModelNumber;
   if (numberNamesModel || (!isNumber(parts[0]) && !looksLikeMemory(parts[0]))) {

@@ -113,7 +113,7 @@ Result<void> checkMounts(const Session& session, const JobDraft& draft) {
       if (mount.source == mount.target && !mount.readOnly) continue;
       return fail(session.reader
                       .error(task.at, "mounts need a sandbox, and this server runs without one",
-                             ErrorCode::kUnsupported)
+                             ErrorCode::kRefused)
                       .foundValue(quoted(mount.source + ":" + mount.target))
                       .withHint("use the path as it is on the machine, or give the task an image"));
     }
@@ -131,6 +131,74 @@ void applyWorkingDir(const Session& session, JobDraft& draft) {
   auto& checkpoint = draft.spec.text.checkpointPath;
   if (checkpoint.empty()) return;
   if (auto path = resolvePath(checkpoint, draft.workingDir)) checkpoint = std::move(*path);
+}
+
+// "0.5", "0.25"
+std::string shareText(MilliGpu share) {
+  auto text = fmt::format("0.{:03}", share.value);
+  while (text.back() == '0') text.pop_back();
+  return text;
+}
+
+Result<void> checkShares(const Session& session, const JobDraft& draft) {
+  for (const auto& task : draft.tasks) {
+    const auto& gpus = task.shape.gpus;
+    if (gpus.count == 0 || gpus.share == kWholeGpu) continue;
+    return fail(session.reader
+                    .error(task.gpusAt.value_or(task.at),
+                           fmt::format("task '{}': parts of a GPU come later", task.text.name),
+                           ErrorCode::kRefused)
+                    .foundValue(quoted(shareText(gpus.share)))
+                    .expectedValue("whole GPUs"));
+  }
+  return {};
+}
+
+// What every rank is told of its place and its GPUs, whatever the job says
+// (docs/job-environment.md).
+bool isSetByBole(std::string_view name) {
+  for (const auto* known : {"RANK",
+                            "LOCAL_RANK",
+                            "WORLD_SIZE",
+                            "LOCAL_WORLD_SIZE",
+                            "NODE_RANK",
+                            "CUDA_DEVICE_ORDER",
+                            "CUDA_VISIBLE_DEVICES",
+                            "NVIDIA_VISIBLE_DEVICES",
+                            "BOLE_GPUS",
+                            "BOLE_GPU_MODEL",
+                            "BOLE_GPUS_EMULATED",
+                            "BOLE_MILLICPUS",
+                            "BOLE_MEMORY_BYTES",
+                            "BOLE_JOB_ID",
+                            "BOLE_JOB_NAME",
+                            "BOLE_ATTEMPT",
+                            "BOLE_ATTEMPT_ID",
+                            "BOLE_PROJECT_ID",
+                            "BOLE_TASK",
+                            "BOLE_REPLICA",
+                            "BOLE_RANK",
+                            "BOLE_WORLD_SIZE",
+                            "BOLE_LOCAL_RANK",
+                            "BOLE_LOCAL_WORLD_SIZE",
+                            "BOLE_NODE",
+                            "BOLE_WORK_DIR"}) {
+    if (name == known) return true;
+  }
+  return false;
+}
+
+void warnOfVariables(Session& session, const JobDraft& draft) {
+  for (const auto& task : draft.tasks) {
+    std::string names;
+    for (const auto& [name, value] : task.text.env) {
+      if (isSetByBole(name)) names += (names.empty() ? "" : ", ") + name;
+    }
+    if (names.empty()) continue;
+    session.reader.warn(task.at, fmt::format("task '{}': env: Bole sets {} itself: the value "
+                                             "here does not count",
+                                             task.text.name, names));
+  }
 }
 
 void warnOfFixedPorts(Session& session, const JobDraft& draft) {
@@ -176,6 +244,8 @@ Result<Parsed> finishJob(Session& session, JobDraft draft) {
   BOLE_TRY(checkMemory(session.reader, draft));
   BOLE_TRY(chooseRuntime(session, draft));
   BOLE_TRY(checkMounts(session, draft));
+  BOLE_TRY(checkShares(session, draft));
+  warnOfVariables(session, draft);
   warnOfFixedPorts(session, draft);
   warnOfUnpublishedPorts(session, draft);
   applyWorkingDir(session, draft);
@@ -194,6 +264,12 @@ Result<Parsed> finishJob(Session& session, JobDraft draft) {
   parsed.files = std::move(draft.files);
   parsed.warnings = session.reader.takeWarnings();
   return parsed;
+}
+
+void warnOfQueue(Session& session, Position at, const std::string& queue) {
+  if (queue == "default") return;
+  session.reader.warn(
+      at, fmt::format("queue: queues come later: {} changes nothing yet", quoted(queue)));
 }
 
 Result<void> grow(Session& session, const Value& value, std::size_t bytes) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -46,8 +47,9 @@ class Environment {
 struct TaskDraft {
   model::TaskShape shape;
   model::TaskText text;
-  Position at;       // of the task
-  Position imageAt;  // of its image, where it has one
+  Position at;                     // of the task
+  Position imageAt;                // of its image, where it has one
+  std::optional<Position> gpusAt;  // of its GPUs, where a field names them
 };
 
 struct JobDraft {
@@ -64,6 +66,9 @@ struct JobDraft {
 // differ, every task has a command that Linux can start, one runtime for all. Fills in runtime,
 // tasks, user, directory and upload.
 [[nodiscard]] Result<Parsed> finishJob(Session& session, JobDraft draft);
+
+// There is one queue so far: another's name is kept, and changes nothing.
+void warnOfQueue(Session& session, Position at, const std::string& queue);
 
 // A bare name: its value from the context, or one more missing name.
 [[nodiscard]] Result<void> takeBareEnv(Session& session, const Value& value,

@@ -19,9 +19,14 @@ Result<void> checkContext(const Reader& reader, const ParseContext& context) {
     return fail(reader.error(start, "the directory of the job is not an absolute path")
                     .foundValue(quoted(context.directory)));
   }
-  if (!context.projectOverride.empty() && !parseName(context.projectOverride)) {
-    return fail(reader.error(start, "not the name of a project")
-                    .foundValue(quoted(context.projectOverride)));
+  if (!context.projectOverride.empty()) {
+    auto project = parseName(context.projectOverride);
+    if (!project) {
+      auto error = std::move(project).error();
+      error.what = "not the name of a project";
+      error.found = quoted(context.projectOverride);
+      return fail(std::move(error).at("--project"));  // it stands in no file
+    }
   }
   const auto isHex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
   const bool upload =

@@ -5,8 +5,8 @@
 // `apiVersion`. A file may hold several YAML documents: several jobs, in order. JSON is YAML too.
 // Pure: no file, clock or environment is read. Bounded: text of more than 1 MiB, nested deeper than
 // 64, or growing through aliases beyond 4 MiB is refused. An error is always of kInvalid, kRefused
-// or kUnsupported and its `where` is NAME:LINE:COLUMN. What is accepted keeps to the limits written
-// in model/job.h.
+// or kUnsupported and its `where` is NAME:LINE:COLUMN, or --project. What is accepted keeps to the
+// limits written in model/job.h.
 #pragma once
 
 #include <string>

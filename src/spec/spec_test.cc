@@ -48,5 +48,33 @@ TEST(ParseSpec, ReadsTheDigitsExample) {
   EXPECT_TRUE(parsed->missingEnv.empty());
 }
 
+// A script that tries again while the answer is "not now" must come to its end.
+TEST(ParseSpec, WhatIsNeverTakenIsRefusedForGood) {
+  for (const auto* text : {
+           "apiVersion: batch.volcano.sh/v1alpha1\nkind: CronJob\nmetadata: {name: a}\n",
+           "name: a\nkind: service\ncommand: x\n",
+           "name: a\ngpus: 0.5\ncommand: x\n",
+       }) {
+    const auto parsed = parseSpec({text, "x.yaml"}, contextIn("/d"));
+    ASSERT_FALSE(parsed) << text;
+    EXPECT_EQ(parsed.error().code, ErrorCode::kRefused) << text;
+  }
+  auto plain = contextIn("/d");
+  plain.plain = true;
+  const auto mounted = parseSpec({"name: a\ncommand: x\nmounts: [\"/a:/b\"]\n", "x"}, plain);
+  ASSERT_FALSE(mounted);
+  EXPECT_EQ(mounted.error().code, ErrorCode::kRefused);
+}
+
+TEST(ParseSpec, AProjectGivenBesideTheFileIsNamedByItsFlag) {
+  auto context = contextIn("/d");
+  context.projectOverride = "Bad_P";
+  const auto parsed = parseSpec({"name: a\ncommand: x\n", "x"}, context);
+  ASSERT_FALSE(parsed);
+  EXPECT_EQ(parsed.error().where, "--project");
+  EXPECT_NE(parsed.error().message().find("'Bad_P', expected 1 to 63"), std::string::npos)
+      << parsed.error().message();
+}
+
 }  // namespace
 }  // namespace bole::spec

@@ -96,7 +96,7 @@ std::string_view nearest(std::string_view found, const std::vector<std::string_v
   const auto wanted = flatten(found);
   std::string_view best;
   std::size_t bestDistance =
-      wanted.size() <= 4 ? 2 : wanted.size() / 3 + 1;  // at least one better than this
+      wanted.size() <= 4 ? 2 : std::max<std::size_t>(3, wanted.size() / 3 + 1);  // one better
   for (const auto candidate : candidates) {
     const auto distance = editDistance(wanted, flatten(candidate));
     if (distance < bestDistance) {

@@ -102,7 +102,7 @@ class VolcanoReader {
     BOLE_ASSIGN(const auto kindText, reader_.readText(*kind, "Job"));
     if (kindText == "Job") return {};
     auto error = reader_.error(*kind, "not a kind of object that Bole runs").expectedValue("Job");
-    error.code = ErrorCode::kUnsupported;
+    error.code = ErrorCode::kRefused;
     return fail(std::move(error));
   }
 
@@ -170,8 +170,10 @@ class VolcanoReader {
         {"policies", keep(policies)},
         {"plugins", keep(plugins_)},
         {"queue",
-         [&](const Value& v) {
-           return readBy(reader_, v, "a name", parseName, draft_.spec.text.queue);
+         [&](const Value& v) -> Result<void> {
+           BOLE_TRY(readBy(reader_, v, "a name", parseName, draft_.spec.text.queue));
+           warnOfQueue(session_, v.at, draft_.spec.text.queue);
+           return {};
          }},
         {"maxRetry", count(maxRetry)},
         {"ttlSecondsAfterFinished", count(ttl)},

@@ -167,7 +167,7 @@ class ResourceReader {
         const bool none = value.is(NodeKind::kScalar) && value.text() == "0";
         if (none) continue;
         return fail(
-            reader_.error(value.at, "there are no resources of this kind", ErrorCode::kUnsupported)
+            reader_.error(value.at, "there are no resources of this kind", ErrorCode::kRefused)
                 .foundValue(quoted(name))
                 .expectedValue("cpu, memory or nvidia.com/gpu"));
       }

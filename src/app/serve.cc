@@ -15,6 +15,7 @@
 
 #include "app/event_reader.h"
 #include "app/inventory.h"
+#include "app/ledger_watch.h"
 #include "app/log_source.h"
 #include "app/version.h"
 #include "controller/controller_thread.h"
@@ -285,7 +286,12 @@ Result<void> serve(const ServeOptions& options, Clock& clock, Rng& rng) {
   LogSource logs{engine::LogReader(house.engine->layout())};
   EventReader events(home, rng, [&] { return house.controller->snapshot(); });
   Mailbox mailbox(*house.controller, *house.thread);
+  const LedgerWatch watch(home, options.log);
   auto serverOptions = doors(options, house, clock);
+  serverOptions.facts.moreNotes = [&watch]() -> std::vector<std::string> {
+    if (auto fault = watch.fault(); !fault.empty()) return {std::move(fault)};
+    return {};
+  };
   BOLE_ASSIGN(serverOptions.token,
               tokenIn(options.up.tokenFile.empty() ? home + "/token" : options.up.tokenFile, rng));
   serverOptions.commands = &mailbox;

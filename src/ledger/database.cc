@@ -330,6 +330,13 @@ Result<bool> Database::checkpoint(Checkpoint kind) {
   return inLog == done;
 }
 
+void Database::goOnWhile(std::function<bool()> goOn) {
+  constexpr int kSteps = 100'000;  // of SQLite's virtual machine: some milliseconds
+  goOn_ = std::move(goOn);
+  const auto ends = [](void* self) { return static_cast<Database*>(self)->goOn_() ? 0 : 1; };
+  sqlite3_progress_handler(handle_, goOn_ ? kSteps : 0, goOn_ ? +ends : nullptr, this);
+}
+
 // SQLite leaves a truncation unflushed. A power loss could then bring back the old log: with what
 // was erased, and, if an earlier flush of it had failed, with older pages than those that the
 // database has by now.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -134,6 +135,9 @@ class Database {
   // single file without a write-ahead log, flushed.
   [[nodiscard]] Result<void> copyTo(const std::string& target);
 
+  // Asked now and then while a statement runs; false ends it with an error. For reads.
+  void goOnWhile(std::function<bool()> goOn);
+
   // What the last error of this connection was.
   [[nodiscard]] Trouble trouble() const { return trouble_; }
   void forgetTrouble() { trouble_ = Trouble::kNone; }
@@ -150,6 +154,7 @@ class Database {
   static int onCommit(void* self, sqlite3* handle, const char* name, int frames);
 
   std::string path_;
+  std::function<bool()> goOn_;
   sqlite3* handle_ = nullptr;
   int walFrames_ = 0;
   int busyMillis_ = 0;

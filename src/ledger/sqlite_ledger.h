@@ -8,6 +8,7 @@
 // hold up the writer.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -92,8 +93,10 @@ class SqliteLedger final : public ports::Ledger {
 // `full`: from the first event; otherwise from the newest sealed segment on, trusting its
 // signature, and without the side values before it. The counts are of what was checked. Anything
 // wrong with the data is the report's firstFault; an Error means that it could not be examined.
-// What no check can see: events cut from the end after the newest seal.
-[[nodiscard]] Result<ports::VerifyReport> verifyLedger(const std::string& path, bool full);
+// What no check can see: events cut from the end after the newest seal. `goOn` is asked now and
+// then; once it says no, the check ends with kUnavailable.
+[[nodiscard]] Result<ports::VerifyReport> verifyLedger(const std::string& path, bool full,
+                                                       const std::function<bool()>& goOn = {});
 
 enum class PrivateKey { kLeaveOut, kInclude };
 

@@ -211,7 +211,8 @@ Result<void> Verifier::nameUnclaimedSide() {
 
 }  // namespace
 
-Result<ports::VerifyReport> verifyLedger(const std::string& path, bool full) {
+Result<ports::VerifyReport> verifyLedger(const std::string& path, bool full,
+                                         const std::function<bool()>& goOn) {
   std::error_code ignored;
   const bool home = std::filesystem::is_directory(path, ignored);
   const auto faultOf = [](Error error) -> Result<ports::VerifyReport> {
@@ -222,8 +223,12 @@ Result<ports::VerifyReport> verifyLedger(const std::string& path, bool full) {
   };
   auto database = openToRead(home ? ledgerPath(path) : path, "");
   if (!database) return faultOf(std::move(database).error());
+  if (goOn) (*database)->goOnWhile(goOn);
   Verifier verifier(**database, full, home ? publicKeyPath(path) : path + ".pub");
   auto checked = verifier.run();
+  if (goOn && !goOn()) {
+    return fail(makeError(ErrorCode::kUnavailable, "the check was broken off").at(path));
+  }
   auto report = verifier.report();
   if (checked) return report;
   auto faulty = faultOf(std::move(checked).error());

@@ -78,6 +78,7 @@ struct ServerFacts {
   std::int64_t pid = 0;
   Timestamp startedAt;
   std::vector<std::string> notes;
+  std::function<std::vector<std::string>()> moreNotes;  // found out since; from any thread
   std::string sandbox;
 };
 

@@ -514,6 +514,9 @@ model::StatusView statusView(const Scene& scene) {
   view.writable = scene.snapshot.writable;
   view.problem = scene.snapshot.problem;
   view.notes = facts.notes;
+  if (facts.moreNotes) {
+    for (auto& note : facts.moreNotes()) view.notes.push_back(std::move(note));
+  }
   view.sandbox = facts.sandbox;
   view.events = scene.snapshot.tables.sequence;
   scene.snapshot.tables.jobs.forEach([&](JobId, const model::JobRecord& job) {

@@ -124,6 +124,50 @@ TEST(Keep, WhatTheHeadCouldNotUseOfItsOwnNodeIsFreeForOthers) {
   EXPECT_FALSE(startsBehind(more, head, jobOf({taskOf(1, 0, 33)})));
 }
 
+// A node of which only so many CPUs are left.
+NodeId addBusy(Cloud& cloud, const model::Node& node, std::int64_t cpusLeft) {
+  const auto id = cloud.add(node);
+  cloud.tables.nodes.edit(id)->cpusUsed = node.cpus - MilliCpu(cpusLeft * 1000);
+  return id;
+}
+
+TEST(Keep, AHeadShortOfCpusIsKeptNoMoreGpusThanItAsksFor) {
+  Cloud cloud;
+  addBusy(cloud, nodeOf(4), 24);
+  const auto head = jobOf({taskOf(1, 1, 48)});
+  Cloud more = cloud;
+  EXPECT_TRUE(startsBehind(cloud, head, jobOf({taskOf(1, 3, 0)})));
+  EXPECT_FALSE(startsBehind(more, head, jobOf({taskOf(1, 4, 0)})));
+}
+
+TEST(Keep, AHeadThatAsksForSeveralKindsIsKeptEachOfThem) {
+  auto node = nodeOf(6);
+  for (std::uint32_t gpu = 2; gpu < 6; ++gpu) node.gpus[gpu].model = "T4";
+  auto head = jobOf({taskOf(1, 1, 24), taskOf(1, 2, 24)});
+  head.tasks[0].gpus.models = {"T4"};
+  head.tasks[1].gpus.models = {"A100"};
+  Cloud cloud;
+  addBusy(cloud, node, 24);
+  auto behind = jobOf({taskOf(1, 1, 0)});
+  behind.tasks[0].gpus.models = {"A100"};
+  EXPECT_FALSE(startsBehind(cloud, head, behind));
+}
+
+TEST(Keep, WhatOthersWereGivenSinceIsNotSaidToBeKept) {
+  Cloud cloud;
+  cloud.hold(cloud.add(nodeOf(4, "H100-SXM5-80GB")), 0);
+  cloud.add(nodeOf(4, "A100-SXM4-80GB"));
+  auto head = jobOf({taskOf(1, 4, 32)});
+  head.tasks[0].gpus.models = {"H100"};
+  auto four = jobOf({taskOf(1, 4, 1)});
+  four.tasks[0].gpus.models = {"A100"};
+  EXPECT_TRUE(startsBehind(cloud, head, four));
+  cloud.queued(four);
+  const auto plan = cloud.plan();
+  ASSERT_EQ(plan.waiting.size(), 2u);
+  EXPECT_EQ(plan.waiting[1].reasons.at(0).obstacle, Obstacle::kGpus);
+}
+
 TEST(Keep, WhoeverWouldTakeWhatIsKeptIsToldForWhom) {
   Cloud cloud;
   cloud.hold(cloud.add(nodeOf(4)), 0);

@@ -134,6 +134,11 @@ void smallJobsLeaveASocket(const model::Node& node) {
 TEST(Scenario21, SmallJobsAreGivenTheSocketInUseByItsLinks) {
   smallJobsLeaveASocket(twoSockets(LinkKind::kNode, LinkKind::kSys));
 }
+TEST(Scenario21, SmallJobsAreGivenTheSocketInUseThoughNoSocketIsKnown) {
+  auto node = twoSockets(LinkKind::kNode, LinkKind::kSys);
+  for (auto& gpu : node.gpus) gpu.numaNode = -1;
+  smallJobsLeaveASocket(node);
+}
 TEST(Scenario21, SmallJobsAreGivenTheSocketInUseThoughAllLinksAreEqual) {
   auto node = twoSockets(LinkKind::kSys, LinkKind::kSys);
   for (const std::uint32_t busy : {3u, 6u}) {

@@ -62,6 +62,26 @@ TEST(Plan, JobsThatDifferInTheirMinimumAreNotAlike) {
   EXPECT_EQ(plan.starts[0].job, elastic);
 }
 
+TEST(Plan, ALauncherDoesNotSitDownWhereOnlyAWorkerCould) {
+  Cloud cloud;
+  const auto h100 = cloud.add(nodeOf(2, "H100-SXM5-80GB", 16));
+  const auto a100 = cloud.add(nodeOf(4));
+  auto shape = shapeOf(1, 0);
+  shape.tasks.push_back(shape.tasks[0]);
+  shape.minAvailable = 2;
+  shape.tasks[1].gpus.count = 2;
+  shape.tasks[1].gpus.models = {"H100"};
+  shape.tasks[1].cpus = MilliCpu(16'000);
+  cloud.queued(shape);
+  const auto plan = cloud.plan();
+  ASSERT_EQ(plan.starts.size(), 1u);
+  const auto& ranks = plan.starts[0].ranks;
+  ASSERT_EQ(ranks.size(), 2u);
+  EXPECT_EQ(ranks[0].task, 0u) << "ranks stay in the order of tasks";
+  EXPECT_EQ(ranks[0].node, a100);
+  EXPECT_EQ(ranks[1].node, h100);
+}
+
 TEST(Plan, ARankNeedsItsGpusInOneNode) {
   Cloud cloud;
   cloud.add(nodeOf(2));

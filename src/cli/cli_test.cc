@@ -383,18 +383,26 @@ TEST_F(Cli, LogsOfAJobThatNeverWroteSayWhy) {
   detail.summary.state = model::JobState::kQueued;
   detail.summary.startedAt = Timestamp{};
   detail.summary.reason = "waits for 4 GPUs";
+  detail.attempts.clear();
   answerView("GET /v1/jobs/7", detail);
   answerView("GET /v1/jobs/7/logs", model::LogPage{});
   auto outcome = run({"logs", "7"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(outcome.err, "bole: job 7 (digits) has not started yet: waits for 4 GPUs\n");
+  detail = digitsDetail();
+  detail.attempts[0].startedAt = Timestamp{};
   detail.summary.state = model::JobState::kFailed;
   detail.summary.reason = "could not be started: no such image";
   answerView("GET /v1/jobs/7", detail);
   outcome = run({"logs", "7"});
   EXPECT_EQ(outcome.err,
             "bole: job 7 (digits) never started: could not be started: no such image\n");
+  // The job counts as started once its ranks are being launched; its attempt does not.
+  detail.summary.startedAt = kSubmitted;
+  detail.attempts[0].startedAt = Timestamp{};
+  answerView("GET /v1/jobs/7", detail);
+  EXPECT_EQ(run({"logs", "7"}).err, outcome.err);
   answerView("GET /v1/jobs/7", digitsDetail());
   EXPECT_EQ(run({"logs", "7"}).err, "") << "one that runs may be quiet";
 }
@@ -1009,6 +1017,16 @@ TEST_F(Submitting, WhatIsThereIsNotSentAgain) {
   EXPECT_EQ(methods().back(), "POST /v1/jobs");
   for (const auto& method : methods()) EXPECT_FALSE(method.starts_with("PUT"));
   EXPECT_EQ(wanted_.back().upload.size(), 64U);
+}
+
+TEST_F(Submitting, AMountWithoutASourceIsSaid) {
+  program_.directory.write("work/data/x", "");
+  const std::vector<std::string> words{
+      "run",    "--dry-run", "--no-upload",       "-v", "data:/d", "-v",
+      "dat:/e", "-v",        "/dev/null/x:/f:ro", "--", "x"};
+  EXPECT_EQ(run(words).err,
+            "bole: warning: the source of a mount is not there: dat\n"
+            "bole: warning: the source of a mount is not there: /dev/null/x\n");
 }
 
 TEST_F(Submitting, NothingComesAlongWhereItShouldNot) {

@@ -218,14 +218,19 @@ class Follower {
 };
 
 // An empty answer of a job that never came to write leaves open what is wrong.
-void sayWhyNothing(Context& context, const model::JobView& job) {
-  if (job.startedAt.micros != 0) return;
+void sayWhyNothing(Context& context, const FollowRequest& request, const model::JobDetail& detail) {
+  const auto& job = detail.summary;
+  const auto number = request.attempt.value_or(job.attempts);
+  for (const auto& attempt : detail.attempts) {
+    if (attempt.number == number && attempt.startedAt.micros != 0) return;
+  }
   const bool over = model::isTerminal(job.state);
   context.tell(jobTitle(job) + (over ? " never started" : " has not started yet") +
                (job.reason.empty() ? "" : ": " + job.reason));
 }
 
-int printPage(Context& context, const FollowRequest& request, const model::JobView& job) {
+int printPage(Context& context, const FollowRequest& request, const model::JobDetail& detail) {
+  const auto& job = detail.summary;
   const auto body =
       context.get(jobPath(std::to_string(job.id.value)) + "/logs" + logsQuery(request));
   if (!body) return context.report(body.error());
@@ -236,7 +241,7 @@ int printPage(Context& context, const FollowRequest& request, const model::JobVi
                 {.prefix = job.ranks > 1 && !request.rank, .timestamps = request.timestamps});
   for (const auto& line : page->lines) screen.line(line);
   screen.flush();
-  if (page->lines.empty()) sayWhyNothing(context, job);
+  if (page->lines.empty()) sayWhyNothing(context, request, detail);
   return kExitOk;
 }
 
@@ -285,7 +290,7 @@ int runCommand(Context& context, const LogsArgs& args) {
   if (args.follow) return follow(context, request);
   const auto detail = context.fetch<model::JobDetail>(jobPath(request.job));
   if (!detail) return context.report(detail.error());
-  return printPage(context, request, detail->summary);
+  return printPage(context, request, *detail);
 }
 
 }  // namespace bole::cli

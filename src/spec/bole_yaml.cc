@@ -122,7 +122,11 @@ class JobReader {
          }},
         {"memory", [&](const Value& v) { return readMemory(v, shape.memory); }},
         {"shm_size", [&](const Value& v) { return readMemory(v, shape.shm); }},
-        {"env", [&](const Value& v) { return readEnv(v, text.env); }},
+        {"env",
+         [&](const Value& v) {
+           task.envAt = v.at;
+           return readEnv(v, text.env);
+         }},
         {"ports", [&](const Value& v) { return readPorts(v, text.ports); }},
         {"mounts", [&](const Value& v) { return readMounts(v, text.mounts); }},
     };
@@ -222,7 +226,9 @@ class JobReader {
     if (text == "true" || text == "True") return total;
     if (text == "false" || text == "False") return 1;
     const auto expected =
-        fmt::format("true, false, or how many of the {} ranks must start together", total);
+        total == 1
+            ? std::string("true, false, or 1: the job has one rank")
+            : fmt::format("true, false, or how many of the {} ranks must start together", total);
     if (text.find_first_of("0123456789") == std::string::npos) {
       return fail(reader_.error(value, "not the size of a gang").expectedValue(expected));
     }

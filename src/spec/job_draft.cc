@@ -140,13 +140,18 @@ std::string shareText(MilliGpu share) {
   return text;
 }
 
+// A field whose place is known needs no more than its name.
+std::string fieldName(const std::optional<Position>& at, const char* field, const TaskDraft& task) {
+  return at ? field : fmt::format("task '{}': {}", task.text.name, field);
+}
+
 Result<void> checkShares(const Session& session, const JobDraft& draft) {
   for (const auto& task : draft.tasks) {
     const auto& gpus = task.shape.gpus;
     if (gpus.count == 0 || gpus.share == kWholeGpu) continue;
     return fail(session.reader
                     .error(task.gpusAt.value_or(task.at),
-                           fmt::format("task '{}': parts of a GPU come later", task.text.name),
+                           fieldName(task.gpusAt, "gpus", task) + ": parts of a GPU come later",
                            ErrorCode::kRefused)
                     .foundValue(quoted(shareText(gpus.share)))
                     .expectedValue("whole GPUs"));
@@ -195,9 +200,9 @@ void warnOfVariables(Session& session, const JobDraft& draft) {
       if (isSetByBole(name)) names += (names.empty() ? "" : ", ") + name;
     }
     if (names.empty()) continue;
-    session.reader.warn(task.at, fmt::format("task '{}': env: Bole sets {} itself: the value "
-                                             "here does not count",
-                                             task.text.name, names));
+    session.reader.warn(task.envAt.value_or(task.at),
+                        fmt::format("{}: Bole sets {} itself: what is given here does not count",
+                                    fieldName(task.envAt, "env", task), names));
   }
 }
 

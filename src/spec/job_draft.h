@@ -49,7 +49,8 @@ struct TaskDraft {
   model::TaskText text;
   Position at;                     // of the task
   Position imageAt;                // of its image, where it has one
-  std::optional<Position> gpusAt;  // of its GPUs, where a field names them
+  std::optional<Position> gpusAt;  // of its GPUs, where one field names them
+  std::optional<Position> envAt;   // of its variables, the same
 };
 
 struct JobDraft {

@@ -199,11 +199,10 @@ int waitDown(const cli::DownWait& options, const Console& console) {
   const int ended = poll(&wait, 1, patience);
   close(fd);
   if (ended > 0) return cli::kExitOk;
-  return console.complain(
-      makeError(ErrorCode::kUnavailable, "the server has not ended yet")
-          .at(fmt::format("pid {}", options.pid))
-          .withHint("it waits for jobs to stop: 'bole down --wait' again, or look at " +
-                    options.home + "/server.log"));
+  return console.complain(makeError(ErrorCode::kUnavailable, "the server has not ended yet")
+                              .at(fmt::format("pid {}", options.pid))
+                              .withHint("it waits for jobs to stop: '" + options.again +
+                                        "' once more, or look at " + options.home + "/server.log"));
 }
 
 // All that the ledger has; the check may have looked at its end alone.
@@ -212,6 +211,13 @@ Result<std::uint64_t> eventsIn(const std::string& home, Rng& rng) {
   options.mode = ledger::OpenMode::kReadOnly;
   BOLE_ASSIGN(const auto ledger, ledger::openLedger(options));
   return ledger->status().lastSequence;
+}
+
+std::string examinedText(std::uint64_t examined, std::uint64_t all) {
+  if (examined >= all) return counted(examined, "event");
+  // Right after a seal there is nothing behind it yet.
+  if (examined == 0) return fmt::format("the seal over all {}", counted(all, "event"));
+  return fmt::format("the newest {} of {} events", examined, all);
 }
 
 int runFsck(const cli::FsckOptions& options, const Console& console, Rng& rng) {
@@ -231,9 +237,7 @@ int runFsck(const cli::FsckOptions& options, const Console& console, Rng& rng) {
     const auto all = eventsIn(options.home, rng).value_or(ledger.events);
     const bool part = all > ledger.events;
     console.say(fmt::format("clean: {} in {}, {} ({} erased); {}, {} live{}",
-                            part ? fmt::format("the newest {} of {} events", ledger.events, all)
-                                 : counted(ledger.events, "event"),
-                            counted(ledger.segments, "segment"),
+                            examinedText(ledger.events, all), counted(ledger.segments, "segment"),
                             counted(ledger.sideValues, "side value"), ledger.erased,
                             counted(report->jobs, "job"), counted(report->live, "attempt"),
                             part ? "; 'bole fsck --full' checks from the first event on" : ""));

@@ -56,6 +56,7 @@ struct DownWait {
   std::string home;
   std::int64_t pid = 0;  // of the server that was asked to end
   Duration patience;
+  std::string again;  // what waits for it once more, for people
 };
 
 struct FsckOptions {

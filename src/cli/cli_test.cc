@@ -350,6 +350,9 @@ TEST_F(Cli, WhyACancelledJob) {
   stopped(8, "eve");
   answerView("GET /v1/events", list);
   EXPECT_EQ(run({"why", "7"}).out, head + "  was cancelled by bob\n");
+  stopped(7, "bole");
+  answerView("GET /v1/events", list);
+  EXPECT_EQ(run({"why", "7"}).out, head + "  was cancelled\n") << "that is nobody";
 }
 
 TEST_F(Cli, AJobThatNeverStartedHasNoUnknownEnd) {
@@ -553,6 +556,7 @@ TEST_F(Cli, DownWaitsForTheEnd) {
   EXPECT_EQ(waited.pid, 4242);
   EXPECT_EQ(waited.home, "/srv/bole");
   EXPECT_EQ(waited.patience, seconds(5));
+  EXPECT_EQ(waited.again, "bole down --wait");
   EXPECT_EQ(outcome.out, "the server is down; 1 job goes on: 'bole up' finds it again\n");
   EXPECT_EQ(asked().back(), "POST /v1/shutdown?stop_jobs=0");
   outcome = run({"down", "--stop-jobs"});

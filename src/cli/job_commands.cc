@@ -46,7 +46,7 @@ std::string stopper(Context& context, JobId job) {
   for (auto event = list->events.rbegin(); event != list->events.rend(); ++event) {
     const auto body = codec::decodeEvent(event->kind, 1, event->body);
     const auto* stop = body ? std::get_if<model::StopRequested>(&*body) : nullptr;
-    if (stop && stop->job == job) return event->actor;
+    if (stop && stop->job == job) return event->actor == "bole" ? std::string() : event->actor;
   }
   return {};
 }

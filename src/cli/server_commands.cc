@@ -64,8 +64,10 @@ int runCommand(Context& context, const DownArgs& args) {
       context.post(args.stopJobs ? "/v1/shutdown?stop_jobs=1" : "/v1/shutdown?stop_jobs=0", "");
   if (!asked) return context.report(asked.error());
   const auto& wait = context.environment().local.waitDown;
+  const auto again = "bole down --wait" + context.sameServer();
   if (wait && patience->value != 0) {
-    if (const int code = wait({status->home, status->pid, *patience}); code != kExitOk) return code;
+    if (const int code = wait({status->home, status->pid, *patience, again}); code != kExitOk)
+      return code;
   }
   if (context.json())
     context.printJson(asked->empty() ? "{}" : *asked);

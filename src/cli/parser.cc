@@ -486,7 +486,7 @@ std::string tidied(std::string help) {
 
 // What CLI11 finds by itself, in our words.
 std::string reworded(const CLI::ParseError& error) {
-  const std::string text = error.what();
+  std::string text = error.what();
   if (error.get_name() ==
       "ConversionError") {  // "Could not convert: --all = maybe", of flags alone
     const auto at = std::min(text.find(": "), text.size() - 2) + 2;

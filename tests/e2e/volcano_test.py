@@ -116,7 +116,7 @@ class Volcano:
         done = self.submit(job("rigid", [task("w", 6, "true", gpus=1)]), check=4)
         assert "can never start" in done.stderr, done.stderr
         done = self.submit(job("wrong", [task("w", 2, "true")], "  minAvailable: 3\n"), check=2)
-        assert "-:5:17: spec.minAvailable: above the number of ranks" in done.stderr, done.stderr
+        assert "stdin:5:17: spec.minAvailable: above the number of ranks" in done.stderr, done.stderr
 
     def ttl(self):
         detail = self.ended(job("short-lived", [task("w", 1, "true")], "  ttlSecondsAfterFinished: 1\n"))
@@ -135,13 +135,13 @@ class Volcano:
         assert "two tasks of one name" in self.submit(job("x", two), check=2).stderr
         spec = "  policies:\n    - {event: PodFailed, action: RestartJob}\n    - {event: PodFailed, action: AbortJob}\n"
         done = self.submit(job("x", [task("w", 1, "true")], spec), check=2)
-        assert "-:7:15: two policies for the event PodFailed" in done.stderr, done.stderr
+        assert "stdin:7:15: two policies for the event PodFailed" in done.stderr, done.stderr
 
     def warnings(self):
         spec = "  minSuccess: 1\n  policies: [{event: PodPending, action: RestartJob}]\n"
         done = self.submit(job("warned", [task("w", 1, "true")], spec))
         assert done.stdout == "job %d (warned) submitted\n" % self.bole.job("warned")["summary"]["id"], done.stdout
-        for word in ("-:5:3: spec.minSuccess is not honoured", "PodPending never happens here"):
+        for word in ("stdin:5:3: spec.minSuccess is not honoured", "PodPending never happens here"):
             assert f"bole: warning: {word}" in done.stderr or word in done.stderr, done.stderr
 
 

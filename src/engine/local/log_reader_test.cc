@@ -321,7 +321,8 @@ TEST_F(LogReaderTest, PropertyEveryLineOnce) {
       const auto rank = static_cast<std::uint32_t>(step) % ranks;
       if (step < 60) {
         now += step % 7 - 1;  // also backwards
-        const auto text = std::to_string(written[rank].size()) + std::string(step % 13 * 9, 'y');
+        const auto text = std::to_string(written[rank].size()) +
+                          std::string(static_cast<std::size_t>(step % 13 * 9), 'y');
         logs[rank]->line(now, text);
         written[rank].push_back(text);
       } else if (step < 75) {

@@ -93,7 +93,8 @@ TEST_F(StreamTest, OneAttemptIsFollowedToItsOwnEnd) {
 
 TEST_F(StreamTest, FollowingAnEndedJobTellsAllAndEnds) {
   const auto job = house_.add(test::job(2, 1));
-  for (int i = 0; i < 5000; ++i) write(job, i % 2, std::string(100, 'x') + std::to_string(i));
+  for (std::uint32_t i = 0; i < 5000; ++i)
+    write(job, i % 2, std::string(100, 'x') + std::to_string(i));
   house_.finish(job, AttemptOutcome::kCompleted);
   auto client = house_.client();
   client.follow("/v1/jobs/1/logs");
@@ -120,7 +121,7 @@ TEST_F(StreamTest, JobThatNeverRanEndsItsStream) {
 TEST_F(StreamTest, AnyLineIsAPlaceToComeBackTo) {
   const auto job = house_.add(test::job(3, 1));
   std::vector<std::string> ofRank[3];
-  for (int i = 0; i < 30; ++i) {
+  for (std::uint32_t i = 0; i < 30; ++i) {
     ofRank[i % 3].push_back("line " + std::to_string(i));
     write(job, i % 3, ofRank[i % 3].back());
   }
@@ -150,7 +151,7 @@ TEST_F(StreamTest, AnyLineIsAPlaceToComeBackTo) {
 
 TEST_F(StreamTest, ComingBackTwiceWithinWhatWasSkippedLosesNothing) {
   const auto job = house_.add(test::job(2, 1));
-  for (int i = 0; i < 20; ++i) write(job, i % 2, std::to_string(i));
+  for (std::uint32_t i = 0; i < 20; ++i) write(job, i % 2, std::to_string(i));
   house_.finish(job, AttemptOutcome::kCompleted);
   std::string id;
   std::vector<int> got;

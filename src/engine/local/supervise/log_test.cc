@@ -84,7 +84,7 @@ TEST_F(Logs, NothingIsLostWhereFilesAreRotated) {
   std::string all;
   for (int i = 0; all.size() < 60'000; ++i)
     all += std::string(static_cast<std::size_t>(i * 37 % 301), 'x') + std::to_string(i) + "\n";
-  for (const std::size_t piece : {1, 7, 64, 4096, 50'000}) {
+  for (const std::size_t piece : std::initializer_list<std::size_t>{1, 7, 64, 4096, 50'000}) {
     SCOPED_TRACE(piece);
     constexpr std::uint32_t kFiles = 60;
     for (std::uint32_t number = 0; number < kFiles; ++number) ::unlink(fileName(number).c_str());

@@ -179,8 +179,8 @@ Result<void> checkRank(const controller::Snapshot&, const model::JobRecord& job,
                        const std::optional<std::uint64_t>& rank) {
   if (!rank || *rank < job.shape->replicas()) return {};
   return fail(badField("rank", std::to_string(*rank),
-                       fmt::format("0 to {}: the job has {} ranks", job.shape->replicas() - 1,
-                                   job.shape->replicas())));
+                       fmt::format("0 to {}: the job has {} rank{}", job.shape->replicas() - 1,
+                                   job.shape->replicas(), job.shape->replicas() == 1 ? "" : "s")));
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ if(BOLE_SANITIZE)
   target_compile_options(bole_flags INTERFACE -fsanitize=${BOLE_SANITIZE} -fno-omit-frame-pointer
                                               -fno-sanitize-recover=all)
   target_link_options(bole_flags INTERFACE -fsanitize=${BOLE_SANITIZE})
+  target_compile_definitions(bole_flags INTERFACE BOLE_SANITIZED)
 endif()
 
 # bole_room(NAME DEPS room... LIBS library... SOURCES file... TEST_LIBS library...)

@@ -65,7 +65,7 @@ class Fold {
     return done;
   }
 
-  Result<void> firstBreach(Result<void> otherwise) {
+  Result<void> firstBreach(const Result<void>& otherwise) {
     auto done = ledger_.read(sound_.tables().sequence + 1,
                              [&](const ports::StoredEvent& stored) -> Result<void> {
                                BOLE_TRY(apply(sound_, stored));

@@ -125,8 +125,8 @@ std::optional<model::Reason> lackingOf(const FreeCapacity& free, const model::Ta
 // Each task would fit alone: what the others leave to the first that does not.
 model::Reason lackingTogether(FreeCapacity rest, const model::JobShape& shape) {
   auto gang = placeRanks(rest, shape);
-  auto task = static_cast<std::uint32_t>(shape.tasks.size() - 1);
-  std::int64_t replicas = shape.tasks[task].replicas;
+  std::uint32_t task = 0;
+  std::int64_t replicas = 0;
   if (gang.lacking) {
     task = gang.lacking->task;
     replicas = leastReplicas(shape, task);

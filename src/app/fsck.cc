@@ -28,7 +28,7 @@ class Fold {
       return fold(stored, snapshot);
     });
     if (done) done = look();
-    return broken_ ? firstBreach(std::move(done)) : done;
+    return broken_ ? firstBreach(done) : done;
   }
 
  private:

@@ -148,7 +148,8 @@ template <class Task, class Use>
 void Connection::onPool(Task task, Use use) {
   hub_.pool.post(user_.empty() ? peer_.key : user_,
                  [io = hub_.io, weak = weak_from_this(), task = std::move(task), use]() mutable {
-                   auto made = task();
+                   // What the task holds (an upload, say) is let go before its outcome is told.
+                   auto made = [&] { return Task(std::move(task))(); }();
                    asio::post(*io, [weak, use, made = std::move(made)]() mutable {
                      if (auto self = weak.lock()) use(*self, std::move(made));
                    });

@@ -16,6 +16,8 @@ class HomeLock {
   HomeLock() = default;
 
   // kConflict, with the holder's pid, if another process (or another ledger of this one) has it.
+  // What a killed holder was just starting may have it a moment longer: that is waited for, 10 s at
+  // most.
   [[nodiscard]] static Result<HomeLock> take(const std::string& directory);
 
  private:

@@ -73,8 +73,11 @@ TEST_F(Cgroups, ComingAndGoingOfNeighbours) {
 // About 60 processes and no more, and the rank lives to tell.
 TEST_F(Cgroups, AForkBombIsBounded) {
   launch.maxProcesses = 64;
-  // Where nothing more can be started, what the shell itself knows must do.
-  addShell("bomb() { bomb | bomb & }; (bomb) 2>/dev/null; while [ ! -e go ]; do :; done; exit 3");
+  // Whoever could start two more waits for a word that never comes. Where nothing more can be
+  // started, what the shell itself knows must do.
+  addShell(
+      "mkfifo word; bomb() { (bomb) & (bomb) & read x <word; }; (bomb) 2>/dev/null & "
+      "while [ ! -e go ]; do :; done; exit 3");
   launch.runtime = RuntimeKind::kPlain;
   spawn();
   waitForStart();

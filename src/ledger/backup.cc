@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "ledger/advice.h"
 #include "ledger/files.h"
 #include "ledger/home_lock.h"
 #include "ledger/opening.h"
@@ -36,10 +37,13 @@ Error exists(const std::string& path, const char* hint) {
   return makeError(ErrorCode::kConflict, "the file exists already").at(path).withHint(hint);
 }
 
-Result<void> checkSound(const std::string& path, const char* consequence) {
+// `source`: what the file is a copy of, or the file itself.
+Result<void> checkSound(const std::string& path, const std::string& source,
+                        const char* consequence) {
   BOLE_ASSIGN(auto report, verifyLedger(path, true));
   if (!report.firstFault) return {};
   auto error = std::move(*report.firstFault);
+  if (error.hint == damageAdvice(path)) error.hint = damageAdvice(source);
   error.what += fmt::format(" ({})", consequence);
   return fail(std::move(error));
 }
@@ -54,7 +58,7 @@ Result<void> copyLedger(const std::string& source, const std::string& target,
     BOLE_ASSIGN(const auto database, openToRead(source, ""));
     BOLE_TRY(database->copyTo(target));
   }
-  return checkSound(target, consequence);
+  return checkSound(target, source, consequence);
 }
 
 // Never over a file that is there.
@@ -105,11 +109,11 @@ Result<void> restoreLedger(const std::string& backup, const std::string& directo
   for (const auto* end : {"", "-wal", "-journal"}) {
     if (fileExists(place + end)) {
       return fail(exists(place + end,
-                         "move it away (keep it until the restored ledger is known "
-                         "to be good), then restore again"));
+                         "move the whole home away (keep it until the restored one is known to be "
+                         "good), then restore again"));
     }
   }
-  BOLE_TRY(checkSound(backup, "nothing was restored"));
+  BOLE_TRY(checkSound(backup, backup, "nothing was restored"));
   const auto temporary = place + ".new";
   ::unlink(temporary.c_str());
   Unfinished unfinished;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "ledger/advice.h"
 #include "ledger/files.h"
 
 namespace bole::ledger {
@@ -26,7 +27,9 @@ constexpr const char* kPragmas =
 Result<void> checkFile(const std::string& path, Access access) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) {
-    return fail(systemError(errno, "cannot open the ledger", path));
+    auto error = systemError(errno, "cannot open the ledger", path);
+    if (error.code == ErrorCode::kNotFound) error.hint = absenceAdvice(path);
+    return fail(std::move(error));
   }
   if (!S_ISREG(facts.st_mode)) {
     return fail(makeError(ErrorCode::kCorrupt, "the ledger is not a regular file").at(path));
@@ -79,9 +82,7 @@ Explanation explain(Trouble trouble) {
       return {ErrorCode::kUnavailable, "the disk reports an error",
               "look at the disk (dmesg, smartctl), then restart Bole"};
     case Trouble::kCorrupt:
-      return {ErrorCode::kCorrupt, "the file is damaged",
-              "stop the server, run 'bole fsck --full', and restore the newest backup with 'bole "
-              "restore'"};
+      return {ErrorCode::kCorrupt, "the file is damaged", ""};
     case Trouble::kNone:
     case Trouble::kCaller:
       break;
@@ -136,6 +137,7 @@ Error describe(int code, int systemErrno, std::string_view purpose, const std::s
   auto error = makeError(explanation.code, fmt::format("cannot {}: {}", purpose, why))
                    .at(path)
                    .withHint(explanation.hint);
+  error = advised(std::move(error), path);
   if (forbidden) {
     error.code = ErrorCode::kPermission;
     error.hint = "run as the user who owns the file, or give this user access to its directory";

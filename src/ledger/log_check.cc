@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "ledger/advice.h"
 #include "ledger/files.h"
 
 namespace bole::ledger {
@@ -22,6 +23,7 @@ constexpr std::uint32_t kMagic = 0x377f0682;  // the last bit: sums are over big
 constexpr std::size_t kDefaultPage = 4096;
 // The write that was cut off may have left its own commit, and no other's.
 constexpr int kProof = 2;
+constexpr std::string_view kEnding = "-wal";
 
 using Header = std::array<unsigned char, kHeaderSize>;
 
@@ -99,6 +101,14 @@ class LogScan {
     if (fits && bigEndian(frame + 4) != 0) ++commitsAfter_;
   }
 
+  [[nodiscard]] static std::string advice(const std::string& log) {
+    const auto home = homeOf(log.substr(0, log.size() - kEnding.size()));
+    if (home.empty()) return "use another copy of the ledger";
+    return "move the whole home away, then restore the newest backup with " +
+           commandFor("restore BACKUP", home) +
+           "; or move this file alone away to go on from before it";
+  }
+
   [[nodiscard]] Result<void> verdict(const std::string& path) const {
     if (sound_ || commitsAfter_ < kProof) return {};
     const auto where = firstBad_ == 0 ? std::string("the header")
@@ -108,9 +118,7 @@ class LogScan {
                     .foundValue(fmt::format("{} does not match its sum, and {} whole commits "
                                             "stand behind it",
                                             where, commitsAfter_))
-                    .withHint("the newest events are in it: copy the whole home away, then restore "
-                              "the newest backup with 'bole restore' into an empty home; or move "
-                              "this file away to go on from before it"));
+                    .withHint("the newest events are in it: " + advice(path)));
   }
 
  private:
@@ -145,7 +153,7 @@ Result<std::optional<LogScan>> scan(int file, const std::string& path) {
 }  // namespace
 
 Result<void> checkLog(const std::string& path) {
-  const auto log = path + "-wal";
+  const auto log = path + std::string(kEnding);
   if (fileSize(log) <= kHeaderSize) return {};
   BOLE_ASSIGN(const auto file, openFile(log, O_RDONLY, 0, "cannot read the write-ahead log"));
   constexpr int kTries = 10;

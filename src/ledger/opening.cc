@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "ledger/advice.h"
 #include "ledger/files.h"
 #include "ledger/log_check.h"
 #include "ledger/schema.h"
@@ -30,9 +31,9 @@ Error ledgerIsGone(const std::string& directory, const std::string& witness) {
   return makeError(ErrorCode::kRefused, "the ledger of this home is gone")
       .at(ledgerPath(directory))
       .foundValue("no events, but " + witness)
-      .withHint(
-          "bring the file back, or restore a backup with 'bole restore'; to begin anew, "
-          "choose an empty home with --home");
+      .withHint("bring the file back, or move the home away and restore a backup with " +
+                commandFor("restore BACKUP", directory) +
+                "; to begin anew, choose an empty home with --home");
 }
 
 // A home that once had a ledger must not get an empty one by a mistake (a forgotten mount, a
@@ -44,10 +45,10 @@ Result<void> checkNeverHadOne(const std::string& directory) {
   return {};
 }
 
-Error noLedger(const std::string& place) {
+Error noLedger(const std::string& path) {
   return makeError(ErrorCode::kNotFound, "there is no ledger here")
-      .at(place)
-      .withHint("start a server with 'bole up', or choose another home with --home");
+      .at(path)
+      .withHint(absenceAdvice(path));
 }
 
 Result<void> checkApplicationVersion(const Database& database, std::int64_t found,
@@ -81,7 +82,7 @@ class Opening {
 
   Result<OpenHome> toRead() {
     const auto path = ledgerPath(options_.directory);
-    if (!fileExists(path)) return fail(noLedger(options_.directory));
+    if (!fileExists(path)) return fail(noLedger(path));
     BOLE_ASSIGN(home_.database, openToRead(path, options_.vfs));
     BOLE_ASSIGN(auto view, Transaction::beginRead(*home_.database));
     BOLE_ASSIGN(home_.ring, loadKeyRing(*home_.database));

@@ -35,11 +35,7 @@ std::string eventName(std::uint64_t sequence) {
 }
 
 Error damagedAt(std::string where, std::string what) {
-  return makeError(ErrorCode::kCorrupt, std::move(what))
-      .at(std::move(where))
-      .withHint(
-          "the record is not as it was written: keep the file for an inquiry and restore the "
-          "newest good backup with 'bole restore'");
+  return makeError(ErrorCode::kCorrupt, std::move(what)).at(std::move(where));
 }
 
 Error unreadable(std::string where, Error error) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ledger/advice.h"
+
 namespace bole::ledger {
 
 namespace {
@@ -51,7 +53,7 @@ Error newerBole(const std::string& path, std::int64_t found) {
 Error damaged(Database& database, std::string what) {
   return makeError(ErrorCode::kCorrupt, std::move(what))
       .at(database.path())
-      .withHint("restore the newest backup with 'bole restore'");
+      .withHint(damageAdvice(database.path()));
 }
 
 }  // namespace

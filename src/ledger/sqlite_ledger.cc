@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "ledger/advice.h"
 #include "ledger/opening.h"
 
 namespace bole::ledger {
@@ -54,6 +55,8 @@ Result<void> checkEvent(const ports::NewEvent& event, std::uint64_t expected, Ti
 
 }  // namespace
 
+using Visitor = std::function<Result<void>(const ports::StoredEvent&)>;
+
 struct SqliteLedger::Core {
   Core(const LedgerOptions& given, Reserve space)
       : options(given), reserve(std::move(space)), nextCheckpoint(given.checkpointFrames) {}
@@ -68,6 +71,8 @@ struct SqliteLedger::Core {
   [[nodiscard]] Result<void> writeSeal(std::uint64_t sequence, std::string_view state);
   [[nodiscard]] Result<void> writeSegment(std::uint64_t last);
   [[nodiscard]] Result<void> writeSnapshot(std::uint64_t sequence, std::string_view state);
+  [[nodiscard]] Result<void> read(std::uint64_t from, const Visitor& visit);
+  [[nodiscard]] Result<std::string> side(SideId id);
   [[nodiscard]] Result<void> claimOf(SideId id, std::uint64_t sequence, SideRef& claim);
   void noteFailure(const Error& error);
   void moveLogIfLong();
@@ -255,11 +260,10 @@ Result<void> SqliteLedger::appendUrgent(std::span<const ports::NewEvent> events)
   return core_->write(events);
 }
 
-Result<void> SqliteLedger::read(
-    std::uint64_t from, const std::function<Result<void>(const ports::StoredEvent&)>& visit) {
-  auto& database = *core_->home.database;
+Result<void> SqliteLedger::Core::read(std::uint64_t from, const Visitor& visit) {
+  auto& database = *home.database;
   const auto start = from == 0 ? 0 : from - 1;
-  const auto end = core_->home.tip.sequence;
+  const auto end = home.tip.sequence;
   if (start >= end) return {};
   Hash before{};
   if (start > 0) {
@@ -272,7 +276,7 @@ Result<void> SqliteLedger::read(
                                                       ChainReader::kColumns),
                                           "read the events"));
   rows.bind(1, start).bind(2, end);
-  ChainReader reader(core_->chain, start, before);
+  ChainReader reader(chain, start, before);
   while (true) {
     auto row = rows.step();
     if (!row) return fail(unreadable(eventName(reader.sequence() + 1), std::move(row).error()));
@@ -284,6 +288,16 @@ Result<void> SqliteLedger::read(
     return fail(damagedAt(eventName(reader.sequence() + 1), "the event is missing"));
   }
   return {};
+}
+
+Result<void> SqliteLedger::read(std::uint64_t from, const Visitor& visit) {
+  bool refused = false;  // what the visitor says is not about the file
+  auto done = core_->read(from, [&](const ports::StoredEvent& event) {
+    auto seen = visit(event);
+    refused = !seen;
+    return seen;
+  });
+  return refused ? done : advised(std::move(done), core_->home.database->path());
 }
 
 // The claim of the event `sequence` on the side value.
@@ -303,8 +317,8 @@ Result<void> SqliteLedger::Core::claimOf(SideId id, std::uint64_t sequence, Side
                         fmt::format("event {} does not claim it", sequence)));
 }
 
-Result<std::string> SqliteLedger::side(SideId id) {
-  auto& find = core_->findSide;
+Result<std::string> SqliteLedger::Core::side(SideId id) {
+  auto& find = findSide;
   ResetAtEnd reset(find);
   BOLE_ASSIGN(const bool found, find.bind(1, id.value).step());
   const auto where = fmt::format("side value {}", id.value);
@@ -312,10 +326,14 @@ Result<std::string> SqliteLedger::side(SideId id) {
     return fail(makeError(ErrorCode::kNotFound, "there never was such a value").at(where));
   const SideRow row(find);
   SideRef claim;
-  BOLE_TRY(core_->claimOf(id, row.sequence, claim));
-  BOLE_TRY(checkSide(core_->chain, claim, row));
+  BOLE_TRY(claimOf(id, row.sequence, claim));
+  BOLE_TRY(checkSide(chain, claim, row));
   if (row.erased) return fail(makeError(ErrorCode::kNotFound, "the value was erased").at(where));
   return std::string(row.value);
+}
+
+Result<std::string> SqliteLedger::side(SideId id) {
+  return advised(core_->side(id), core_->home.database->path());
 }
 
 Result<void> SqliteLedger::eraseSide(SideId id) {
@@ -370,7 +388,8 @@ Result<void> SqliteLedger::seal(std::uint64_t sequence, std::string_view state) 
 }
 
 Result<std::optional<ports::StoredSnapshot>> SqliteLedger::newestSnapshot() {
-  return loadNewestSnapshot(*core_->home.database, core_->chain, core_->home.ring);
+  const auto& database = core_->home.database;
+  return advised(loadNewestSnapshot(*database, core_->chain, core_->home.ring), database->path());
 }
 
 ports::LedgerStatus SqliteLedger::status() const {
@@ -400,7 +419,8 @@ const std::vector<std::string>& SqliteLedger::notices() const {
 Result<std::unique_ptr<SqliteLedger>> openLedger(const LedgerOptions& options) {
   auto core =
       std::make_unique<SqliteLedger::Core>(options, Reserve(options.directory, options.reserve));
-  BOLE_ASSIGN(core->home, openHome(options, core->reserve, core->chain));
+  BOLE_ASSIGN(core->home, advised(openHome(options, core->reserve, core->chain),
+                                  ledgerPath(options.directory)));
   BOLE_TRY(core->prepare());
   if (options.mode == OpenMode::kReadWrite) {
     // What an earlier server left in the log is written anew and flushed: after a failed fsync the

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "ledger/advice.h"
 #include "ledger/files.h"
 #include "ledger/opening.h"
 #include "ledger/rows.h"
@@ -215,13 +216,14 @@ Result<ports::VerifyReport> verifyLedger(const std::string& path, bool full,
                                          const std::function<bool()>& goOn) {
   std::error_code ignored;
   const bool home = std::filesystem::is_directory(path, ignored);
-  const auto faultOf = [](Error error) -> Result<ports::VerifyReport> {
+  const auto file = home ? ledgerPath(path) : path;
+  const auto faultOf = [&file](Error error) -> Result<ports::VerifyReport> {
     if (error.code != ErrorCode::kCorrupt) return fail(std::move(error));
     ports::VerifyReport report;
-    report.firstFault = std::move(error);
+    report.firstFault = advised(std::move(error), file);
     return report;
   };
-  auto database = openToRead(home ? ledgerPath(path) : path, "");
+  auto database = openToRead(file, "");
   if (!database) return faultOf(std::move(database).error());
   if (goOn) (*database)->goOnWhile(goOn);
   Verifier verifier(**database, full, home ? publicKeyPath(path) : path + ".pub");

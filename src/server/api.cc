@@ -10,6 +10,7 @@
 #include "server/openapi.h"
 #include "server/streams.h"
 #include "server/uploads.h"
+#include "spec/suggest.h"
 
 namespace bole::server {
 namespace {
@@ -96,11 +97,17 @@ Result<JobFilter> filterOf(const Target& target) {
   return filter;
 }
 
-Error noSuchJob(const std::string& reference) {
+// What the caller would type; over TCP he may be on another machine, and knows how he called.
+std::string typed(std::string_view command, const ServerOptions& options, const Caller& caller) {
+  if (caller.onSocket) return commandFor(command, options.facts.home);
+  return fmt::format("`bole {}`", command);
+}
+
+Error noSuchJob(const Scene& scene, const std::string& reference) {
   return makeError(ErrorCode::kNotFound, "no such job")
       .foundValue("'" + reference + "'")
       .expectedValue("the number or name of a job")
-      .withHint("`bole ps --all` lists them");
+      .withHint(typed("ps --all", scene.options, scene.caller) + " lists them");
 }
 
 Error notYours(const model::JobRecord& job, std::string what) {
@@ -118,15 +125,24 @@ bool matches(const std::vector<std::string_view>& pattern, const std::vector<std
   return true;
 }
 
+Result<void> checkValue(const Parameter& field, const std::string& found) {
+  const auto& values = field.values;
+  if (values.empty() || std::find(values.begin(), values.end(), found) != values.end()) return {};
+  auto error = badField(field.name, found.substr(0, 100), spec::joinAlternatives(values));
+  const auto near = spec::joinAlternatives(nearestValues(found, values));
+  if (!near.empty()) error.hint = "did you mean " + near + "?";
+  return fail(std::move(error));
+}
+
 Result<void> checkQuery(const Route& route, const Target& target) {
   for (std::size_t i = 0; i < target.query.size(); ++i) {
-    const auto& name = target.query[i].first;
-    const bool known = std::any_of(route.query.begin(), route.query.end(),
-                                   [&](const Parameter& field) { return field.name == name; });
-    if (!known) {
+    const auto& [name, value] = target.query[i];
+    const auto field = std::find_if(route.query.begin(), route.query.end(),
+                                    [&](const Parameter& one) { return one.name == name; });
+    if (field == route.query.end()) {
       std::string expected;
-      for (const auto& field : route.query) {
-        expected += (expected.empty() ? "" : ", ") + std::string(field.name);
+      for (const auto& one : route.query) {
+        expected += (expected.empty() ? "" : ", ") + std::string(one.name);
       }
       return fail(makeError(ErrorCode::kInvalid, "unknown field in the query")
                       .at(std::string(route.path))
@@ -138,6 +154,7 @@ Result<void> checkQuery(const Route& route, const Target& target) {
         return fail(makeError(ErrorCode::kInvalid, "a field stands twice in the query").at(name));
       }
     }
+    BOLE_TRY(checkValue(*field, value));
   }
   return {};
 }
@@ -214,10 +231,12 @@ void Api::handle(const Route& route, const Request& request, const Respond& resp
   try {
     (this->*route.handle)(request, respond);
   } catch (const std::exception& fault) {
-    answerError(respond, makeError(ErrorCode::kInternal, "a fault of Bole's own")
-                             .at(std::string(route.path))
-                             .foundValue(fault.what())
-                             .withHint("please report it: `bole support` makes an archive"));
+    answerError(respond,
+                makeError(ErrorCode::kInternal, "a fault of Bole's own")
+                    .at(std::string(route.path))
+                    .foundValue(fault.what())
+                    .withHint("please report it: " + typed("support", options_, request.caller) +
+                              " makes an archive"));
   }
 }
 
@@ -266,7 +285,7 @@ void Api::job(const Request& request, const Respond& respond) const {
   const auto snapshot = options_.commands->snapshot();
   const auto scene = sceneOf(snapshot, request);
   const auto* job = findJob(scene, request.target.path[2]);
-  if (!job) return answerError(respond, noSuchJob(request.target.path[2]));
+  if (!job) return answerError(respond, noSuchJob(scene, request.target.path[2]));
   auto detail = jobDetail(scene, *job);
   if (mayManage(scene, *job)) detail.lastLines = lastLines(*job);
   answerWith(respond, 200, detail);
@@ -352,7 +371,7 @@ void Api::stop(const Request& request, const Respond& respond) const {
   const auto snapshot = options_.commands->snapshot();
   const auto scene = sceneOf(snapshot, request);
   const auto* job = findJob(scene, request.target.path[2]);
-  if (!job) return answerError(respond, noSuchJob(request.target.path[2]));
+  if (!job) return answerError(respond, noSuchJob(scene, request.target.path[2]));
   if (!mayManage(scene, *job)) {
     return answerError(respond, notYours(*job, "you may not stop this job"));
   }
@@ -366,8 +385,9 @@ void Api::stop(const Request& request, const Respond& respond) const {
     respond({.answer = {}, .make = [this, request, id]() -> Answer {
                const auto now = options_.commands->snapshot();
                const auto* stopped = now->tables.jobs.find(id);
-               if (!stopped) return errorAnswer(noSuchJob(std::to_string(id.value)));
-               return {202, codec::toJson(jobView(sceneOf(now, request), *stopped)), {}};
+               const auto seen = sceneOf(now, request);
+               if (!stopped) return errorAnswer(noSuchJob(seen, std::to_string(id.value)));
+               return {202, codec::toJson(jobView(seen, *stopped)), {}};
              }});
   };
   if (!options_.commands->stop(std::move(command))) answerError(respond, busy());
@@ -392,7 +412,7 @@ Result<Reply> Api::logsOf(const Request& request) const {
   const auto snapshot = options_.commands->snapshot();
   const auto scene = sceneOf(snapshot, request);
   const auto* job = findJob(scene, target.path[2]);
-  if (!job) return fail(noSuchJob(target.path[2]));
+  if (!job) return fail(noSuchJob(scene, target.path[2]));
   if (!mayManage(scene, *job)) return fail(notYours(*job, "you may not read these logs"));
   BOLE_TRY(checkRank(*snapshot, *job, rank));
   const auto wanted = static_cast<std::uint32_t>(number.value_or(0));

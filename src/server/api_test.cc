@@ -310,7 +310,55 @@ TEST_F(ApiTest, EventsAreReadFromTheNewestFromAPlaceAndByKind) {
   ASSERT_EQ(two.size(), 2);
   EXPECT_NE(two[1]["body"].get<std::string>().find("\"job\":5"), std::string::npos) << two[1];
   EXPECT_EQ(client.get("/v1/events?from=999999").json()["events"].size(), 0);
-  EXPECT_EQ(client.get("/v1/events?kind=no.such").json()["events"].size(), 0);
+  EXPECT_EQ(client.get("/v1/events?kind=job.forgotten").json()["events"].size(), 0);
+}
+
+TEST_F(ApiTest, EventsOfNoKnownKindAreRefusedWithTheNearest) {
+  auto client = house_.client();
+  const auto hintOf = [&](const std::string& kind) {
+    for (const std::string query : {"?kind=", "?from=1&kind=", "?follow=1&kind="}) {
+      const auto answer = client.get("/v1/events" + query + kind);
+      EXPECT_EQ(answer.status, 400) << query << kind;
+      EXPECT_EQ(answer.json()["where"], "kind");
+      EXPECT_EQ(answer.json()["found"], "'" + kind + "'");
+    }
+    return client.get("/v1/events?kind=" + kind).json()["hint"].get<std::string>();
+  };
+  EXPECT_EQ(hintOf("job.submited"), "did you mean job.submitted?");
+  EXPECT_EQ(hintOf("JOB_SUBMITTED"), "did you mean job.submitted?");
+  EXPECT_EQ(hintOf("planned"), "did you mean attempt.planned?");
+  EXPECT_EQ(hintOf("node.went_away"), "did you mean node.registered or node.lost?");
+  EXPECT_EQ(hintOf("nothing.like.it"), "");
+  EXPECT_EQ(hintOf(""), "");
+  const auto expected = client.get("/v1/events?kind=x").json()["expected"].get<std::string>();
+  EXPECT_TRUE(expected.starts_with("server.started, clock.adjusted,")) << expected;
+  client.follow("/v1/events?kind=job.submitted");
+}
+
+TEST_F(ApiTest, EveryKindOfEventIsInTheDocument) {
+  house_.finish(house_.add(test::job(1, 0)), AttemptOutcome::kCompleted);
+  auto client = house_.client();
+  const auto document = client.get("/v1/openapi.json").json();
+  std::set<std::string> kinds;
+  for (const auto& field : document["paths"]["/v1/events"]["get"]["parameters"]) {
+    if (field["name"] != "kind") continue;
+    for (const auto& kind : field["schema"]["enum"]) kinds.insert(kind);
+  }
+  EXPECT_EQ(kinds.size(), std::variant_size_v<model::Event>);
+  for (const auto& event : client.get("/v1/events?from=1").json()["events"]) {
+    EXPECT_TRUE(kinds.contains(event["kind"])) << event["kind"];
+    EXPECT_EQ(client.get("/v1/events?kind=" + event["kind"].get<std::string>()).status, 200);
+  }
+}
+
+TEST_F(ApiTest, WhatIsToBeTypedNamesTheHomeWhereTheCallerIsOnTheMachine) {
+  const auto hint = [](const Response& answer) { return answer.json()["hint"].get<std::string>(); };
+  const auto here = "`bole ps --all --home " + house_.options.facts.home + "` lists them";
+  EXPECT_EQ(hint(house_.client().get("/v1/jobs/7")), here);
+  EXPECT_EQ(hint(house_.client().get("/v1/jobs/7/logs")), here);
+  EXPECT_EQ(hint(house_.client().post("/v1/jobs/7/stop")), here);
+  EXPECT_EQ(hint(house_.tcpClient().get("/v1/jobs/7")), "`bole ps --all` lists them");
+  EXPECT_EQ(commandFor("ps", "/srv/it's"), "`bole ps --home '/srv/it'\\''s'`");
 }
 
 TEST_F(ApiTest, LogsAreReadWholeByRankByTimeAndByTail) {
@@ -450,6 +498,8 @@ TEST(Doors, SecondServerAtTheSameDoorIsRefusedAndTheFirstGoesOn) {
   const auto second = Server::start(options);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::kConflict);
+  const auto down = "`bole down --home " + house.options.facts.home + "`";
+  EXPECT_NE(second.error().hint.find(down), std::string::npos) << second.error().message();
   options.socketPath += "2";
   options.tcpPort = house.server().tcpPort();
   const auto third = Server::start(options);

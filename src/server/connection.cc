@@ -261,6 +261,7 @@ std::optional<Answer> Connection::refusalOfHead() const {
 void Connection::nameCaller() {
   const auto& options = hub_.options;
   enter(Phase::kWorking, Duration(0));
+  request_.caller.onSocket = !peer_.tcp;
   request_.caller.admin = peer_.tcp || peer_.uid == 0 || peer_.uid == options.ownerUid;
   const auto known = hub_.users.find(peer_.uid);
   if (peer_.tcp || peer_.uid == options.ownerUid) {

@@ -1,5 +1,7 @@
 #include "server/http.h"
 
+#include <fmt/format.h>
+
 #include "codec/codec.h"
 
 namespace bole::server {
@@ -107,6 +109,15 @@ unsigned httpStatus(ErrorCode code) {
       return 500;
   }
   return 500;
+}
+
+std::string commandFor(std::string_view command, const std::string& home) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_";
+  const bool plain = !home.empty() && home.find_first_not_of(kPlain) == std::string::npos;
+  std::string word;
+  for (const char c : home) c == '\'' ? word += "'\\''" : word += c;
+  return fmt::format("`bole {} --home {}`", command, plain ? home : "'" + word + "'");
 }
 
 Answer errorAnswer(const Error& error) {

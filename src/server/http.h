@@ -18,8 +18,12 @@ namespace bole::server {
 // Who asks, as the door has established it.
 struct Caller {
   std::string user;
-  bool admin = false;  // root, or who runs the server: may do and see everything
+  bool admin = false;     // root, or who runs the server: may do and see everything
+  bool onSocket = false;  // over the Unix socket: the home's path means something where he is
 };
+
+// "`bole ps --home /srv/bole`", as a shell takes it.
+[[nodiscard]] std::string commandFor(std::string_view command, const std::string& home);
 
 using Fields = std::vector<std::pair<std::string, std::string>>;
 

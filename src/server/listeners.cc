@@ -7,8 +7,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "server/http.h"
 
 namespace bole::server {
 namespace {
@@ -51,6 +54,11 @@ Result<sockaddr_un> unixAddress(const std::string& path) {
   return address;
 }
 
+// The home, of its socket.
+std::string directoryOf(const std::string& path) {
+  return path.substr(0, std::max<std::size_t>(path.find_last_of('/'), 1));
+}
+
 // Nothing is there, or a socket that nobody listens on.
 Result<void> mayReplace(const std::string& path, const sockaddr_un& address) {
   struct stat info {};
@@ -65,7 +73,8 @@ Result<void> mayReplace(const std::string& path, const sockaddr_un& address) {
   if (::connect(probe.get(), generic(address), sizeof(address)) == 0 || errno == EAGAIN) {
     return fail(makeError(ErrorCode::kConflict, "another server listens there already")
                     .at(path)
-                    .withHint("`bole status` asks it, `bole down` stops it"));
+                    .withHint(commandFor("status", directoryOf(path)) + " asks it, " +
+                              commandFor("down", directoryOf(path)) + " stops it"));
   }
   return {};
 }

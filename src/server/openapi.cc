@@ -186,10 +186,14 @@ std::string outcome(const Outcome& outcome, const std::vector<EventKind>& events
 }
 
 std::string parameter(std::string_view name, std::string_view place, std::string_view type,
-                      std::string_view documentation) {
+                      std::string_view documentation,
+                      const std::vector<std::string_view>& values = {}) {
+  std::string names;
+  for (const auto value : values) names += (names.empty() ? "" : ",") + quoted(value);
   return fmt::format(
-      "{{\"name\":{},\"in\":{},\"required\":{},\"description\":{},\"schema\":{{\"type\":{}}}}}",
-      quoted(name), quoted(place), place == "path", quoted(documentation), quoted(type));
+      "{{\"name\":{},\"in\":{},\"required\":{},\"description\":{},\"schema\":{{\"type\":{}{}}}}}",
+      quoted(name), quoted(place), place == "path", quoted(documentation), quoted(type),
+      names.empty() ? "" : ",\"enum\":[" + names + "]");
 }
 
 std::string parameters(const Route& route) {
@@ -201,8 +205,8 @@ std::string parameters(const Route& route) {
                      name == "job" ? "number or name of a job" : "64 lower case hex digits");
   }
   for (const auto& field : route.query) {
-    out +=
-        (out.empty() ? "" : ",") + parameter(field.name, "query", field.type, field.documentation);
+    out += (out.empty() ? "" : ",") +
+           parameter(field.name, "query", field.type, field.documentation, field.values);
   }
   return out;
 }

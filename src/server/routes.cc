@@ -1,12 +1,19 @@
 #include "server/routes.h"
 
+#include "model/event.h"
 #include "server/api.h"
+#include "spec/suggest.h"
 
 namespace bole::server {
 namespace {
 
 constexpr Parameter kFollow{
     "follow", "boolean", "1: answer with server-sent events, as does `Accept: text/event-stream`"};
+
+template <class... Bodies>
+std::vector<std::string_view> kindsOf(const std::variant<Bodies...>*) {
+  return {Bodies::kKind...};
+}
 
 std::vector<Route> makeRoutes() {
   return {
@@ -107,7 +114,8 @@ std::vector<Route> makeRoutes() {
        .summary = "The ledger, event by event",
        .query = {{"from", "integer", "from this sequence number on; otherwise the newest"},
                  {"limit", "integer", "at most so many, 1 to 10,000; otherwise 100"},
-                 {"kind", "string", "only of this kind, for example job.submitted"},
+                 {"kind", "string", "only of this kind",
+                  kindsOf(static_cast<const model::Event*>(nullptr))},
                  kFollow},
        .outcomes = {{200, "EventList", "in order"}},
        .events = {{"event", "EventView", "its id is its sequence number"}},
@@ -140,6 +148,18 @@ std::vector<Route> makeRoutes() {
 const std::vector<Route>& routes() {
   static const std::vector<Route> table = makeRoutes();
   return table;
+}
+
+std::vector<std::string_view> nearestValues(const std::string& found,
+                                            const std::vector<std::string_view>& values) {
+  if (const auto one = spec::nearest(found, values); !one.empty()) return {one};
+  std::vector<std::string_view> alike;
+  const auto group = found.substr(0, found.find('.')) + ".";
+  for (const auto value : values) {
+    const bool shares = value.starts_with(group) || value.ends_with("." + found);
+    if (found.size() > 1 && shares) alike.push_back(value);
+  }
+  return alike;
 }
 
 std::vector<std::string_view> pathSegments(std::string_view path) {

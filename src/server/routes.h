@@ -22,6 +22,7 @@ struct Parameter {
   std::string_view name;
   std::string_view type;  // of JSON Schema: "integer", "boolean", "string"
   std::string_view documentation;
+  std::vector<std::string_view> values{};  // it is one of these; empty: anything of the type
 };
 
 struct Outcome {
@@ -52,6 +53,11 @@ struct Route {
 };
 
 [[nodiscard]] const std::vector<Route>& routes();
+
+// Those of `values` that were meant by `found`, which is none of them: the nearest one, else those
+// that have a part in common with it, else none.
+[[nodiscard]] std::vector<std::string_view> nearestValues(
+    const std::string& found, const std::vector<std::string_view>& values);
 
 // Of "/v1/jobs/{job}/stop": {"v1", "jobs", "{job}", "stop"}.
 [[nodiscard]] std::vector<std::string_view> pathSegments(std::string_view path);

@@ -18,8 +18,10 @@
 #include <filesystem>
 
 #include "app/fsck.h"
+#include "app/lost_attempts.h"
 #include "app/serve.h"
 #include "codec/writer.h"
+#include "ledger/advice.h"
 #include "ledger/sqlite_ledger.h"
 
 namespace bole::app {
@@ -205,12 +207,13 @@ int waitDown(const cli::DownWait& options, const Console& console) {
                                         "' once more, or look at " + options.home + "/server.log"));
 }
 
-// All that the ledger has; the check may have looked at its end alone.
-Result<std::uint64_t> eventsIn(const std::string& home, Rng& rng) {
-  ledger::LedgerOptions options{home, rng};
-  options.mode = ledger::OpenMode::kReadOnly;
-  BOLE_ASSIGN(const auto ledger, ledger::openLedger(options));
-  return ledger->status().lastSequence;
+std::string fsckJson(const FsckReport& report) {
+  const auto& ledger = report.ledger;
+  return fmt::format(
+      R"({{"clean":{},"events":{},"total_events":{},"segments":{},"side_values":{},"erased":{},"jobs":{},"live_attempts":{},"fault":{}}})",
+      !report.fault, ledger.events, report.events ? std::to_string(*report.events) : "null",
+      ledger.segments, ledger.sideValues, ledger.erased, report.jobs, report.live,
+      report.fault ? jsonText(report.fault->message()) : "null");
 }
 
 std::string examinedText(std::uint64_t examined, std::uint64_t all) {
@@ -220,29 +223,39 @@ std::string examinedText(std::uint64_t examined, std::uint64_t all) {
   return fmt::format("the newest {} of {} events", examined, all);
 }
 
+std::string cleanText(const FsckReport& report, const std::string& home) {
+  const auto& ledger = report.ledger;
+  const auto all = report.events.value_or(ledger.events);
+  auto text =
+      fmt::format("clean: {} in {}, {} ({} erased); {}, {} live", examinedText(ledger.events, all),
+                  counted(ledger.segments, "segment"), counted(ledger.sideValues, "side value"),
+                  ledger.erased, counted(report.jobs, "job"), counted(report.live, "attempt"));
+  if (all > ledger.events) {
+    text += "; " + ledger::commandFor("fsck --full", home) + " checks from the first event on";
+  }
+  return text;
+}
+
 int runFsck(const cli::FsckOptions& options, const Console& console, Rng& rng) {
   auto report = fsck(options.home, options.full, rng);
   if (!report) return console.complain(report.error());
-  const auto& ledger = report->ledger;
   if (options.json) {
-    console.say(fmt::format(
-        R"({{"clean":{},"events":{},"segments":{},"side_values":{},"erased":{},"jobs":{},"live_attempts":{},"fault":{}}})",
-        !report->fault, ledger.events, ledger.segments, ledger.sideValues, ledger.erased,
-        report->jobs, report->live, report->fault ? jsonText(report->fault->message()) : "null"));
+    console.say(fsckJson(*report));
   } else if (report->fault) {
     auto damage = *report->fault;
     damage.what = "damaged: " + damage.what;
     static_cast<void>(console.complain(damage));
   } else {
-    const auto all = eventsIn(options.home, rng).value_or(ledger.events);
-    const bool part = all > ledger.events;
-    console.say(fmt::format("clean: {} in {}, {} ({} erased); {}, {} live{}",
-                            examinedText(ledger.events, all), counted(ledger.segments, "segment"),
-                            counted(ledger.sideValues, "side value"), ledger.erased,
-                            counted(report->jobs, "job"), counted(report->live, "attempt"),
-                            part ? "; 'bole fsck --full' checks from the first event on" : ""));
+    console.say(cleanText(*report, options.home));
   }
   return report->fault ? cli::kExitInternal : cli::kExitOk;
+}
+
+// A record is known by its number; whoever reads that also needs the file.
+Error inFile(const std::string& path, Error error) {
+  if (error.code != ErrorCode::kCorrupt || error.where.find('/') != std::string::npos) return error;
+  error.where = path + (error.where.empty() ? "" : ", " + error.where);
+  return error;
 }
 
 // The copy is made under another name, which means nothing to who asked for it.
@@ -257,12 +270,17 @@ Error asAsked(Error error, const std::string& destination) {
 int runBackup(const cli::BackupOptions& options, const Console& console) {
   const auto key = options.withKey ? ledger::PrivateKey::kInclude : ledger::PrivateKey::kLeaveOut;
   if (auto done = ledger::backupLedger(options.home, options.destination, key); !done) {
-    return console.complain(asAsked(std::move(done).error(), options.destination));
+    auto error = inFile(options.home + "/ledger.db", std::move(done).error());
+    return console.complain(asAsked(std::move(error), options.destination));
   }
+  const auto& file = options.destination;
   if (options.json) {
-    console.say("{\"destination\":" + jsonText(options.destination) + "}");
+    console.say(fmt::format(R"({{"destination":{},"public_key":{},"secret_key":{}}})",
+                            jsonText(file), jsonText(file + ".pub"),
+                            options.withKey ? jsonText(file + ".key") : "null"));
   } else {
-    console.say("backup written and verified: " + options.destination);
+    console.say("backup written and verified: " + file + ", beside it " + file + ".pub" +
+                (options.withKey ? " and " + file + ".key, the secret key" : ""));
   }
   return cli::kExitOk;
 }
@@ -291,6 +309,24 @@ Result<void> checkIsBackup(const std::string& path) {
                   .expectedValue("a file that 'bole backup' made"));
 }
 
+// Attempts go by numbers that the ledger gives. One that was restored gives again those that came
+// after the backup: what lies there would be taken for the new attempt's.
+Result<void> checkIsFresh(const std::string& home) {
+  std::error_code none;
+  std::uint64_t count = 0;
+  const auto path = home + "/attempts";
+  if (fs::exists(home + "/ledger.db", none)) return {};  // which is the better reason
+  for (fs::directory_iterator at(path, none), end; !none && at != end; at.increment(none)) ++count;
+  if (count == 0) return {};
+  return fail(
+      makeError(ErrorCode::kConflict, "this home holds attempts of another ledger")
+          .at(path)
+          .foundValue(counted(count, "attempt"))
+          .expectedValue("a home that held no ledger yet")
+          .withHint("restore into an empty home, or move this one away first (jobs' files are in " +
+                    home + "/work)"));
+}
+
 // What there was none of is gone again unless kept, as long as nobody else has put anything there.
 class NewHome {
  public:
@@ -315,21 +351,48 @@ class NewHome {
   std::vector<fs::path> made_;  // the home first, what lies above it after
 };
 
-int runRestore(const cli::RestoreOptions& options, const Console& console) {
-  if (auto looked = checkIsBackup(options.source); !looked) {
-    return console.complain(looked.error());
-  }
+// A look at all of it says best what is wrong.
+std::optional<Error> damageOf(const std::string& backup) {
+  auto report = ledger::verifyLedger(backup, true);
+  if (!report || !report->firstFault) return std::nullopt;
+  report->firstFault->what += " (nothing was restored)";
+  return report->firstFault;
+}
+
+// How many attempts are lost by it.
+Result<std::size_t> restore(const cli::RestoreOptions& options, Rng& rng) {
+  BOLE_TRY(checkIsBackup(options.source));
   NewHome home(options.home);
-  if (auto made = makeHome(options.home); !made) return console.complain(made.error());
-  if (auto done = ledger::restoreLedger(options.source, options.home); !done) {
-    return console.complain(done.error());
+  BOLE_TRY(makeHome(options.home));
+  BOLE_TRY(checkIsFresh(options.home));
+  LostAttempts lost(options.home);
+  std::vector<AttemptId> attempts;
+  std::error_code none;
+  if (!fs::exists(options.home + "/ledger.db", none)) {
+    auto live = liveAttemptsOf(options.source, options.home, rng);
+    if (!live) return fail(damageOf(options.source).value_or(std::move(live).error()));
+    attempts = std::move(*live);
+    BOLE_TRY(lost.mark(attempts));
   }
+  BOLE_TRY(ledger::restoreLedger(options.source, options.home));
+  lost.keep();
   home.keep();
-  if (options.json)
-    console.say("{\"home\":" + jsonText(options.home) + "}");
-  else
-    console.say("restored into " + options.home + "; start the server with '" +
-                options.startCommand + "'");
+  return attempts.size();
+}
+
+int runRestore(const cli::RestoreOptions& options, const Console& console, Rng& rng) {
+  const auto lost = restore(options, rng);
+  if (!lost) return console.complain(inFile(options.source, lost.error()));
+  if (options.json) {
+    console.say(fmt::format(R"({{"home":{},"lost_attempts":{}}})", jsonText(options.home), *lost));
+    return cli::kExitOk;
+  }
+  console.say(fmt::format("restored into {}; start the server with '{}'", options.home,
+                          options.startCommand));
+  if (*lost > 0) {
+    console.say(fmt::format("{} that ran at the time of the backup will be told as lost",
+                            counted(*lost, "attempt")));
+  }
   return cli::kExitOk;
 }
 
@@ -344,7 +407,9 @@ cli::LocalCommands localCommands(cli::Sink out, cli::Sink err, Clock& clock, Rng
   commands.waitDown = [console](const cli::DownWait& o) { return waitDown(o, console); };
   commands.fsck = [console, &rng](const cli::FsckOptions& o) { return runFsck(o, console, rng); };
   commands.backup = [console](const cli::BackupOptions& o) { return runBackup(o, console); };
-  commands.restore = [console](const cli::RestoreOptions& o) { return runRestore(o, console); };
+  commands.restore = [console, &rng](const cli::RestoreOptions& o) {
+    return runRestore(o, console, rng);
+  };
   return commands;
 }
 

@@ -149,7 +149,7 @@ TEST(Fsck, WhatASealVouchesForIsNotReadUnlessFull) {
 
 // Where a look is due, right before and after, in the middle and at the very end.
 TEST(Fsck, TheFirstEventToBreakAnInvariantIsNamed) {
-  for (const std::uint64_t breach : {4, 500, 999, 1000, 1001, 1400, 2000, 2499, 2500}) {
+  for (const std::uint64_t breach : {4U, 500U, 999U, 1000U, 1001U, 1400U, 2000U, 2499U, 2500U}) {
     SCOPED_TRACE(breach);
     Book each;
     each.fillTo(breach - 1);

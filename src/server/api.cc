@@ -136,7 +136,7 @@ Result<void> checkValue(const Parameter& field, const std::string& found) {
 
 Result<void> checkQuery(const Route& route, const Target& target) {
   for (std::size_t i = 0; i < target.query.size(); ++i) {
-    const auto& [name, value] = target.query[i];
+    const auto& name = target.query[i].first;
     const auto field = std::find_if(route.query.begin(), route.query.end(),
                                     [&](const Parameter& one) { return one.name == name; });
     if (field == route.query.end()) {
@@ -154,7 +154,7 @@ Result<void> checkQuery(const Route& route, const Target& target) {
         return fail(makeError(ErrorCode::kInvalid, "a field stands twice in the query").at(name));
       }
     }
-    BOLE_TRY(checkValue(*field, value));
+    BOLE_TRY(checkValue(*field, target.query[i].second));
   }
   return {};
 }

@@ -120,6 +120,7 @@ TEST_F(AdviceTest, WhereTheLogIsDamaged) {
   log << "damage";
   log.close();
   expectAdvice(fault(), "restore BACKUP");
+  expectAdvice(fault(), "backup BACKUP");
 }
 
 TEST_F(AdviceTest, ADamagedCopyIsNoReasonToTouchAHome) {

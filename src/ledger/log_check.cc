@@ -104,9 +104,13 @@ class LogScan {
   [[nodiscard]] static std::string advice(const std::string& log) {
     const auto home = homeOf(log.substr(0, log.size() - kEnding.size()));
     if (home.empty()) return "use another copy of the ledger";
+    // Not to go on in this home from before it: attempts would be numbered anew, and what lies in
+    // the home of those that came after would be taken for theirs.
     return "move the whole home away, then restore the newest backup with " +
            commandFor("restore BACKUP", home) +
-           "; or move this file alone away to go on from before it";
+           "; where there is none, move this file alone away first and make one of what is left "
+           "with " +
+           commandFor("backup BACKUP", home);
   }
 
   [[nodiscard]] Result<void> verdict(const std::string& path) const {

@@ -143,7 +143,7 @@ def backup_beside_a_running_job(build):
             assert "restored from a backup" in attempts[0]["note"], attempts
             assert not attempts[0]["ranks"][0]["exit"]["known"], "no exit code is made up"
             assert other.wait_for(queued, FINAL)["exit_code"] == 7, "what waited goes on there"
-            assert not other.supervisors(), "nothing of the other home's was taken over"
+            other.wait_until(lambda: not other.supervisors(), "all that was started there has ended", 20)
             same = bole.get("/v1/status")["events"]  # nothing has happened here since the backup
             assert events_of(other, same) == events_of(bole, same)
             assert other.run("fsck", "--full", check=0).stdout.startswith("clean: ")
@@ -330,6 +330,31 @@ def fsck_names_the_record(build):
         assert bole.run("fsck", "--full", check=0).stdout.startswith("clean: ")
 
 
+def a_damaged_log_is_left_behind_as_it_says(build):
+    """Without a backup: what is left of the ledger, in a new home, where nothing of what was lost is taken for anything."""
+    with Bole(build) as bole:
+        bole.up()
+        bole.wait_for(bole.submit(quick("kept")), FINAL)
+        bole.kill()
+        bole.up()  # moves the log into the file
+        lost = waiting_job(bole, "lost", 0)
+        bole.kill()
+        let_go(bole, "lost")
+        bole.wait_until(lambda: (bole.home / "attempts" / str(lost) / "end.json").exists(), "it ends meanwhile", 20)
+        log = bole.home / "ledger.db-wal"
+        overwrite(log, 5000, b"damage")
+        text = refused(bole, "up", "--port", "0", code=70, words=[log, "write-ahead log is damaged", "where there is none"])
+        log.rename(bole.directory / "log")
+        copy = bole.directory / "what-is-left.db"
+        typed(bole, advice(text, "backup").replace("BACKUP", str(copy)))
+        bole.home.rename(bole.directory / "old")
+        typed(bole, advice(text, "restore").replace("BACKUP", str(copy)))
+        bole.up()
+        assert [job["name"] for job in bole.get("/v1/jobs?all=1")["jobs"]] == ["kept"]
+        assert bole.wait_for(bole.submit(quick("new", 7)), FINAL)["exit_code"] == 7
+        assert bole.run("fsck", "--full", check=0).stdout.startswith("clean: ")
+
+
 # ---- up ----------------------------------------------------------------------------------------------------------------
 def check_up(bole, found):
     assert found["home"] == str(bole.home) and found["socket"] == f"{bole.home}/bole.sock", found
@@ -374,7 +399,7 @@ def up_as_json(build):
 
 
 SCENES = (backup_beside_a_running_job, restored_with_its_key, not_over_what_is_there, no_damaged_backup_is_restored,
-          fsck_tells_what_it_looked_at, fsck_names_the_record, up_as_json)
+          fsck_tells_what_it_looked_at, fsck_names_the_record, a_damaged_log_is_left_behind_as_it_says, up_as_json)
 
 
 def main():

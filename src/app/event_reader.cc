@@ -100,7 +100,9 @@ struct Summary {
     return fmt::format("attempt {} runs", e.attempt.value);
   }
   std::string operator()(const model::StopRequested& e) const {
-    return fmt::format("job {} is to stop: {}", e.job.value, nameOf(e.reason));
+    auto text = fmt::format("job {} is to stop: {}", e.job.value, nameOf(e.reason));
+    if (e.beneficiary.isSet()) text += fmt::format(" for job {}", e.beneficiary.value);
+    return text;
   }
   std::string operator()(const model::AttemptEnded& e) const {
     auto text = fmt::format("attempt {} {}", e.attempt.value, nameOf(e.outcome));
@@ -116,6 +118,9 @@ struct Summary {
   }
   std::string operator()(const model::CheckpointRecorded& e) const {
     return fmt::format("attempt {}: checkpoint at epoch {}", e.attempt.value, e.epoch);
+  }
+  std::string operator()(const model::PolicySet& e) const {
+    return fmt::format("the cloud is shared among {} queues", e.policy.queues.size());
   }
   std::string operator()(const model::JobForgotten& e) const {
     return fmt::format("job {} leaves the listings", e.job.value);

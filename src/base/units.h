@@ -93,6 +93,7 @@ using AttemptId = Id<struct AttemptIdTag>;
 using NodeId = Id<struct NodeIdTag>;
 using ProjectId = Id<struct ProjectIdTag>;
 using UserId = Id<struct UserIdTag>;
+using QueueId = Id<struct QueueIdTag>;
 using SideId = Id<struct SideIdTag>;  // a row of the ledger's side table
 
 // For people: "80 GiB", "1.5 GiB", "512 MiB"; "1h 02m", "3.2s"; "2026-11-30 12:43:09" (UTC).

@@ -343,7 +343,7 @@ TEST_F(Cli, WhyACancelledJob) {
     model::EventView event;
     event.kind = "job.stop_requested";
     event.actor = by;
-    event.body = codec::encodeBody(model::StopRequested{JobId(job), {}, {}});
+    event.body = codec::encodeBody(model::StopRequested{JobId(job), {}, {}, {}});
     list.events.push_back(event);
   };
   stopped(7, "bob");

@@ -150,6 +150,17 @@ std::string needText(const char* what, const model::Reason& reason, const char* 
                      amount(reason.obstacle, reason.available));
 }
 
+// What a queue may have is counted in thousandths of a GPU or CPU, or in bytes; the detail says of
+// what.
+std::string quotaText(const std::string& whose, const model::Reason& reason) {
+  const auto amount = [&](std::int64_t value) {
+    return reason.detail == "memory" ? formatBytes(Bytes(value))
+                                     : fmt::format("{:g}", static_cast<double>(value) / 1000);
+  };
+  return fmt::format("{}: {} {} needed, {} left", whose, amount(reason.needed), reason.detail,
+                     amount(reason.available));
+}
+
 // ", since 2026-09-21 13:56:41 UTC on box-1, box-2"
 std::string runningText(const model::JobDetail& detail) {
   std::string text;
@@ -240,6 +251,20 @@ std::string obstacleText(const model::Reason& reason) {
       break;
     case model::Obstacle::kNotLookedAt:
       text = "The scheduler has not come to it yet";
+      break;
+    case model::Obstacle::kQueueLimit:
+      text = quotaText("The limit of queue " + reason.queue, reason);
+      break;
+    case model::Obstacle::kGuaranteed:
+      text = quotaText("What no other queue than " + reason.queue + " is guaranteed", reason) +
+             "; it cannot be preempted, so it borrows nothing";
+      break;
+    case model::Obstacle::kUserLimit:
+      text = quotaText("The limit of each user in queue " + reason.queue, reason);
+      break;
+    case model::Obstacle::kStopping:
+      text = reason.needed == 1 ? "A job is being stopped for it"
+                                : fmt::format("{} jobs are being stopped for it", reason.needed);
       break;
   }
   if (reason.until.micros != 0) text += ", until about " + timeText(reason.until);

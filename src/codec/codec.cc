@@ -42,6 +42,7 @@ struct TablesForm {
   std::uint64_t lastUser = 0;
   std::uint64_t lastSide = 0;
   std::string bootId;
+  std::shared_ptr<const model::Policy> policy = std::make_shared<const model::Policy>();
 };
 
 template <class V, Described<TablesForm> T>
@@ -56,6 +57,7 @@ void describe(V& v, T& x) {
   v.required("last_user", x.lastUser);
   v.required("last_side", x.lastSide);
   v.required("boot_id", x.bootId);
+  v.field("policy", x.policy);
   v.required("projects", x.projects);
   v.required("users", x.users);
   v.required("nodes", x.nodes);
@@ -74,6 +76,7 @@ void copyCounters(const auto& from, auto& to) {
   to.lastUser = from.lastUser;
   to.lastSide = from.lastSide;
   to.bootId = from.bootId;
+  to.policy = from.policy;
 }
 
 template <class Key>

@@ -34,6 +34,23 @@ TEST(Codec, ASpecSurvivesARoundTrip) {
   EXPECT_EQ(*again, spec);
 }
 
+model::Policy twoQueues() {
+  model::Policy policy;
+  model::Queue queue;
+  queue.id = QueueId(2);
+  queue.name = "night";
+  queue.parent = model::kDefaultQueue;
+  queue.guaranteed = {MilliGpu(8000), {{"A100", MilliGpu(4000)}}, MilliCpu(64000), kGiB * 512};
+  queue.limit.gpus = MilliGpu(16000);
+  queue.weight = 3;
+  queue.preemption = model::Preemption::kLowerPriority;
+  queue.perUser.gpus = MilliGpu(2000);
+  queue.perUserRunning = 5;
+  policy.queues.push_back(queue);
+  policy.patience = minutes(3);
+  return policy;
+}
+
 TEST(Codec, EveryKindOfEventSurvivesARoundTrip) {
   const std::vector<model::Event> events = {
       model::ServerStarted{"1.0", "boot"},
@@ -45,7 +62,7 @@ TEST(Codec, EveryKindOfEventSurvivesARoundTrip) {
       model::JobSubmitted{JobId(1), ProjectId(1), UserId(2), rich().shape, SideId(3)},
       model::AttemptPlanned{AttemptId(1), JobId(1), 2, {{0, 1, NodeId(1), {3, 4}}}},
       model::AttemptStarted{AttemptId(1)},
-      model::StopRequested{JobId(1), model::StopReason::kPreempted, seconds(4)},
+      model::StopRequested{JobId(1), model::StopReason::kPreempted, seconds(4), JobId(7)},
       model::AttemptEnded{AttemptId(1),
                           model::AttemptOutcome::kRankLost,
                           2,
@@ -55,8 +72,9 @@ TEST(Codec, EveryKindOfEventSurvivesARoundTrip) {
       model::JobEnded{JobId(1), model::JobState::kCancelled, model::StopReason::kCancelled},
       model::CheckpointRecorded{AttemptId(1), 5, kMiB, SideId(7)},
       model::JobForgotten{JobId(1)},
+      model::PolicySet{twoQueues()},
   };
-  static_assert(std::variant_size_v<model::Event> == 15,
+  static_assert(std::variant_size_v<model::Event> == 16,
                 "a new kind of event belongs into this list");
   std::size_t index = 0;
   for (const auto& event : events) {

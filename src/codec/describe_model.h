@@ -6,6 +6,7 @@
 #include "model/job.h"
 #include "model/node.h"
 #include "model/plan.h"
+#include "model/policy.h"
 #include "model/tables.h"
 
 namespace bole::codec {
@@ -39,6 +40,9 @@ template <> struct EnumNames<model::PolicyAction> {
   static constexpr std::array kNames = {"abort-job"sv, "restart-job"sv, "restart-task"sv, "restart-pod"sv,
                                         "terminate-job"sv, "complete-job"sv, "resume-job"sv};
 };
+template <> struct EnumNames<model::Preemption> {
+  static constexpr std::array kNames = {"never"sv, "lower-priority"sv};
+};
 template <> struct EnumNames<model::JobState> {
   static constexpr std::array kNames = {"QUEUED"sv, "STARTING"sv, "RUNNING"sv, "STOPPING"sv, "SUCCEEDED"sv, "FAILED"sv,
                                         "CANCELLED"sv};
@@ -53,7 +57,7 @@ template <> struct EnumNames<model::AttemptOutcome> {
 };
 template <> struct EnumNames<model::Obstacle> {
   static constexpr std::array kNames = {"gpus"sv, "gpus-per-node"sv, "cpus"sv, "memory"sv, "ahead"sv, "backoff"sv,
-                                        "no-nodes"sv, "not-looked-at"sv};
+                                        "no-nodes"sv, "not-looked-at"sv, "queue-limit"sv, "guaranteed"sv, "stopping"sv, "user-limit"sv};
 };
 // clang-format on
 
@@ -129,7 +133,11 @@ void describe(V& v, T& x) {
   v.field("kind", x.kind, "job, instance or service");
   v.field("runtime", x.runtime, "process, plain or podman");
   v.field("network", x.network, "gang or host");
-  v.field("priority", x.priority, "higher first");
+  v.field("queue", x.queue, "where it waits; 1: default");
+  v.field("priority", x.priority, "within the queue, higher first");
+  v.field("preemptible", x.preemptible,
+          "may be stopped for a job with the better right, and queued again");
+  v.field("spot", x.spot, "may be stopped for any job that is not");
   v.field("tasks", x.tasks, "named groups of replicas");
   v.field("min_available", x.minAvailable, "ranks that start together or not at all");
   v.field("restart", x.restart, "what happens after a failure");
@@ -264,6 +272,47 @@ void describe(V& v, T& x) {
   v.required("job", x.job, "");
   v.field("reason", x.reason, "");
   v.field("grace", x.grace, "microseconds");
+  v.field("beneficiary", x.beneficiary, "the job that what is freed is held for");
+}
+
+template <class V, Described<model::KindAmount> T>
+void describe(V& v, T& x) {
+  v.field("kind", x.kind, "words of the product name");
+  v.field("gpus", x.gpus, "thousandths of a GPU");
+}
+
+template <class V, Described<model::Amounts> T>
+void describe(V& v, T& x) {
+  v.field("gpus", x.gpus, "thousandths of a GPU, of all kinds");
+  v.field("kinds", x.kinds, "GPUs of one kind");
+  v.field("cpus", x.cpus, "thousandths of a CPU");
+  v.field("memory", x.memory, "bytes");
+}
+
+template <class V, Described<model::Queue> T>
+void describe(V& v, T& x) {
+  v.field("id", x.id, "");
+  v.field("name", x.name, "");
+  v.field("parent", x.parent, "0: at the top");
+  v.field("guaranteed", x.guaranteed, "its own whenever it wants it");
+  v.field("limit", x.limit, "never more, its children included");
+  v.field("weight", x.weight, "its part of what is left over the guarantees");
+  v.field("preemption", x.preemption, "whose jobs may be stopped for one of this queue");
+  v.field("per_user", x.perUser, "what one user may hold of it");
+  v.field("per_user_running", x.perUserRunning, "how many jobs of one user may run in it");
+}
+
+template <class V, Described<model::Policy> T>
+void describe(V& v, T& x) {
+  v.field("queues", x.queues, "parents first");
+  v.field("patience", x.patience, "microseconds that smaller jobs may pass one that does not fit");
+  v.field("half_life", x.halfLife,
+          "microseconds after which use of the past counts half; 0: only now counts");
+}
+
+template <class V, Described<model::PolicySet> T>
+void describe(V& v, T& x) {
+  v.required("policy", x.policy, "how the cloud is shared from here on");
 }
 
 template <class V, Described<model::AttemptEnded> T>
@@ -320,6 +369,7 @@ void describe(V& v, T& x) {
   v.field("attempts", x.attempts);
   v.field("retries", x.retries);
   v.field("stop", x.stop);
+  v.field("freed_for", x.freedFor);
   v.field("outcome", x.outcome);
   v.field("first_failed", x.firstFailed);
   v.field("failure", x.failure);
@@ -345,6 +395,7 @@ void describe(V& v, T& x) {
   v.field("note", x.note);
   v.field("leaps_before", x.leapsBefore);
   v.field("checkpoint_epoch", x.checkpointEpoch);
+  v.field("checkpoint_at", x.checkpointAt);
 }
 
 template <class V, Described<model::NodeRecord> T>
@@ -364,6 +415,7 @@ void describe(V& v, T& x) {
   v.field("needed", x.needed, "in the obstacle's own unit");
   v.field("available", x.available, "the most that is free now");
   v.field("ahead", x.ahead, "the job that capacity is kept for");
+  v.field("queue", x.queue, "whose limit or guarantee it is");
   v.field("until", x.until, "when it is expected to go");
   v.field("detail", x.detail, "what kind was looked for");
 }

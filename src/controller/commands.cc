@@ -166,16 +166,16 @@ Result<void> Controller::stopOne(Batch& batch, const StopJob& message) {
   const auto attempt = job->attempt;
   const auto project = job->project;
   if (job->state == model::JobState::kQueued) {
-    BOLE_TRY(emit(batch, model::StopRequested{message.job, message.reason, grace}, message.caller,
-                  project));
+    BOLE_TRY(emit(batch, model::StopRequested{message.job, message.reason, grace, JobId()},
+                  message.caller, project));
     waiting_.erase(message.job);
     return emit(batch, model::JobEnded{message.job, model::JobState::kCancelled, message.reason},
                 message.caller, project);
   }
   // A person's stop outlives any other reason; the same one again only hurries the engine.
   if (job->state != model::JobState::kStopping || job->stop != message.reason) {
-    BOLE_TRY(emit(batch, model::StopRequested{message.job, message.reason, grace}, message.caller,
-                  project));
+    BOLE_TRY(emit(batch, model::StopRequested{message.job, message.reason, grace, JobId()},
+                  message.caller, project));
   }
   batch.effects.push_back([attempt, reason = message.reason, grace](ports::Engine& engine) {
     engine.stop(attempt, reason, grace);

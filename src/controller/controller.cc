@@ -303,7 +303,7 @@ void Controller::schedule(Batch& batch) {
     std::sort(keys.begin(), keys.end());
     for (const auto& key : keys) queue.push_back(key.job);
   }
-  auto plan = scheduler::plan(state_.tables(), queue, batch.now, options_.policy);
+  auto plan = scheduler::plan(state_.tables(), queue, batch.now, options_.scheduling);
   if (whole) {
     nextLook_ = plan.nextLook;
     keeps_ = plan.keeps;
@@ -316,7 +316,24 @@ void Controller::schedule(Batch& batch) {
     // State checks every placement again; one that it refuses waits for the next cycle.
     if (!startAttempt(batch, start)) setWaiting({start.job, {model::Reason{}}});
   }
+  for (const auto& eviction : plan.evictions) evict(batch, eviction);
   for (auto& waiting : plan.waiting) setWaiting(std::move(waiting));
+}
+
+// Its own grace is the notice that it gets; it waits again at its old place.
+void Controller::evict(Batch& batch, const model::Eviction& eviction) {
+  const auto& job = *state_.tables().jobs.find(eviction.job);
+  const auto attempt = job.attempt;
+  const auto grace = job.shape->grace;
+  if (!emit(batch,
+            model::StopRequested{eviction.job, model::StopReason::kPreempted, grace,
+                                 eviction.beneficiary},
+            kScheduler, job.project)) {
+    return;
+  }
+  batch.effects.push_back([attempt, grace](ports::Engine& engine) {
+    engine.stop(attempt, model::StopReason::kPreempted, grace);
+  });
 }
 
 Result<void> Controller::startAttempt(Batch& batch, const model::Start& start) {

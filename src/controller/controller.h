@@ -64,7 +64,7 @@ using Message = std::variant<SubmitJobs, StopJob, NodesProbed, Tick, ports::Engi
 struct ControllerOptions {
   std::string version;  // of Bole, for server.started
   std::string bootId;   // of the machine's kernel
-  scheduler::Policy policy;
+  scheduler::Options scheduling;
   std::uint64_t sealAfterEvents =
       10'000;  // a segment's length, or the number of jobs if there are more
   std::size_t keepFinishedJobs = 5'000;  // in the state; older ones stay in the ledger
@@ -129,6 +129,7 @@ class Controller {
   void takeInventory(Batch& batch, const std::vector<model::Node>& nodes);
   void schedule(Batch& batch);
   Result<void> startAttempt(Batch& batch, const model::Start& start);
+  void evict(Batch& batch, const model::Eviction& eviction);
   void setWaiting(model::Waiting waiting);
   void forgetOld(Batch& batch);
   void commit(Batch& batch);

@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "model/job.h"
 #include "model/node.h"
+#include "model/policy.h"
 
 namespace bole::model {
 
@@ -101,6 +102,13 @@ struct StopRequested {
   JobId job;
   StopReason reason = StopReason::kCancelled;
   Duration grace;
+  JobId beneficiary;  // for kPreempted: the job that what is freed is held for
+};
+
+// How the cloud is shared from here on.
+struct PolicySet {
+  static constexpr const char* kKind = "policy.set";
+  Policy policy;
 };
 
 // No process of the attempt is left; its capacity is free from here on.
@@ -143,9 +151,10 @@ struct JobForgotten {
   JobId job;
 };
 
-using Event = std::variant<ServerStarted, ClockAdjusted, ProjectCreated, UserSeen, NodeRegistered,
-                           NodeLost, JobSubmitted, AttemptPlanned, AttemptStarted, StopRequested,
-                           AttemptEnded, JobRequeued, JobEnded, CheckpointRecorded, JobForgotten>;
+using Event =
+    std::variant<ServerStarted, ClockAdjusted, ProjectCreated, UserSeen, NodeRegistered, NodeLost,
+                 JobSubmitted, AttemptPlanned, AttemptStarted, StopRequested, AttemptEnded,
+                 JobRequeued, JobEnded, CheckpointRecorded, JobForgotten, PolicySet>;
 
 [[nodiscard]] inline const char* kindOf(const Event& event) {
   return std::visit([](const auto& body) { return std::decay_t<decltype(body)>::kKind; }, event);

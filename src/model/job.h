@@ -96,7 +96,10 @@ struct JobShape {
   JobKind kind = JobKind::kJob;
   Runtime runtime = Runtime::kProcess;
   Network network = Network::kGang;
-  std::int32_t priority = 0;     // higher first; -1,000,000 to 1,000,000
+  QueueId queue{1};           // where it waits and what it counts against; 1: default
+  std::int32_t priority = 0;  // within its queue, higher first; -1,000,000 to 1,000,000
+  bool preemptible = true;  // may be stopped for a job that has the better right, and queued again
+  bool spot = false;        // may be stopped for any job that is not
   std::vector<TaskShape> tasks;  // 1 to 64
   std::uint32_t minAvailable =
       1;  // of all replicas: the gang starts with at least these or not at all

@@ -21,6 +21,10 @@ enum class Obstacle : std::uint8_t {
   kBackoff,      // waiting before a retry
   kNoNodes,      // no node is present
   kNotLookedAt,  // the cycle has not come to it yet
+  kQueueLimit,   // its queue, or one above it, may have no more
+  kGuaranteed,   // what is left is guaranteed to others, and it cannot be stopped for them
+  kStopping,     // jobs are being stopped for it; it starts when they have gone
+  kUserLimit,    // its user may have no more in this queue
 };
 
 struct Reason {
@@ -28,6 +32,7 @@ struct Reason {
   std::int64_t needed = 0;     // in the obstacle's own unit: GPUs, thousandths of a CPU, bytes
   std::int64_t available = 0;  // the most that is free now, in the same unit
   JobId ahead;                 // for kAhead: who
+  std::string queue;           // for kQueueLimit, kGuaranteed and kUserLimit: which
   Timestamp until;             // for kBackoff and, where known, when it is expected to go
   std::string detail;          // "A100, 80 GB": what kind was looked for; no personal data
   bool operator==(const Reason&) const = default;
@@ -38,17 +43,25 @@ struct Start {
   std::vector<RankPlacement> ranks;
 };
 
+// An attempt to be stopped so that another job can start.
+struct Eviction {
+  JobId job;
+  JobId beneficiary;
+};
+
 struct Waiting {
   JobId job;
   std::vector<Reason> reasons;  // at least one
 };
 
 struct Plan {
-  std::vector<Start> starts;     // in the order decided
+  std::vector<Start> starts;  // in the order decided
+  std::vector<Eviction> evictions;
   std::vector<Waiting> waiting;  // every queued job that does not start, in queue order
   Timestamp nextLook;            // when time alone may change the plan (a back-off ends); 0: never
-  bool keeps =
-      false;  // capacity is being kept for a job: the next plan must look at the whole queue
+  // Capacity is kept for a job, or is being freed for one: the next plan must look at the whole
+  // queue.
+  bool keeps = false;
 };
 
 }  // namespace bole::model

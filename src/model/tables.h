@@ -35,6 +35,7 @@ struct JobRecord {
   std::uint32_t attempts = 0;
   std::uint32_t retries = 0;  // paid for by the restart policy
   StopReason stop = StopReason::kNone;
+  JobId freedFor;                         // while it stops for the sake of another: for whom
   std::optional<AttemptOutcome> outcome;  // of the newest ended attempt
   std::int32_t firstFailed = -1;
   std::optional<RankExit> failure;  // of that rank
@@ -60,6 +61,7 @@ struct AttemptRecord {
   SideId note;
   Duration leapsBefore;               // Tables::leaps when it was planned
   std::uint64_t checkpointEpoch = 0;  // of its newest checkpoint; 0: none
+  Timestamp checkpointAt;             // when that was seen
 };
 
 struct NodeRecord {
@@ -78,6 +80,7 @@ struct Tables {
   CowTable<NodeId, NodeRecord> nodes;
   CowTable<ProjectId, SideId> projects;  // their names
   CowTable<UserId, SideId> users;
+  std::shared_ptr<const Policy> policy = std::make_shared<const Policy>();  // never null
   std::uint64_t sequence = 0;  // of the last event folded
   Timestamp time;              // of it
   Duration leaps;              // all that ledger time ever skipped: clock jumps and suspends

@@ -26,8 +26,8 @@ bool sameKind(const model::GpuRequest& a, const model::GpuRequest& b) {
 }
 
 // What these tasks could use of one node.
-void keepOn(FreeCapacity& free, std::size_t at, const std::vector<model::TaskShape>& tasks) {
-  const auto& node = free.nodes()[at];
+void keepOn(World& world, std::size_t at, const std::vector<model::TaskShape>& tasks) {
+  const auto& node = world.nodes()[at];
   MilliCpu cpus;
   Bytes memory;
   std::size_t wanted = 0;
@@ -51,26 +51,26 @@ void keepOn(FreeCapacity& free, std::size_t at, const std::vector<model::TaskSha
   if (oneKind && gpus.size() > wanted) gpus.resize(wanted);
   cpus = std::clamp(node.cpus, MilliCpu(0), cpus);
   memory = std::clamp(node.memory, Bytes(0), memory);
-  free.take(at, cpus, memory, gpus);
+  world.keep(at, cpus, memory, gpus);
 }
 
-void keepEverywhere(FreeCapacity& free, const std::vector<model::TaskShape>& tasks) {
-  for (std::size_t n = 0; n < free.nodes().size(); ++n) keepOn(free, n, tasks);
+void keepEverywhere(World& world, const std::vector<model::TaskShape>& tasks) {
+  for (std::size_t n = 0; n < world.nodes().size(); ++n) keepOn(world, n, tasks);
 }
 
 }  // namespace
 
-void keepFor(FreeCapacity& free, const model::JobShape& shape) {
+void keepFor(World& world, const model::JobShape& shape) {
   std::vector<model::TaskShape> withGpus;
   model::JobShape without;
   for (const auto& task : shape.tasks) {
     (task.gpus.count > 0 ? withGpus : without.tasks).push_back(task);
   }
-  keepEverywhere(free, withGpus);
+  keepEverywhere(world, withGpus);
   if (without.tasks.empty()) return;
   without.minAvailable = without.replicas();
-  if (!withGpus.empty() && placeGang(free, without)) return;
-  keepEverywhere(free, without.tasks);
+  if (!withGpus.empty() && placeGang(world, without, Quotas::kIgnored)) return;
+  keepEverywhere(world, without.tasks);
 }
 
 }  // namespace bole::scheduler

@@ -41,10 +41,10 @@ struct Needs {
 
 // How many replicas like this one would fit, at most `enough`, if only these needs counted (GPUs
 // always do).
-std::int64_t replicasThatFit(const FreeCapacity& free, const model::TaskShape& task, Needs needs,
+std::int64_t replicasThatFit(const World& world, const model::TaskShape& task, Needs needs,
                              std::int64_t enough) {
   std::int64_t all = 0;
-  for (const auto& node : free.nodes()) {
+  for (const auto& node : world.nodes()) {
     auto here = enough;
     if (needs.cpus && task.cpus.value > 0) here = std::min(here, node.cpus.value / task.cpus.value);
     if (needs.memory && task.memory.value > 0)
@@ -71,19 +71,19 @@ std::string beside(const model::TaskShape& task, bool memory) {
 
 // CPUs or memory are lacking beside what else a replica needs. Where no replica fits, the most that
 // one node has beside it.
-model::Reason lackingBeside(const FreeCapacity& free, const model::TaskShape& task,
-                            std::int64_t replicas, Obstacle obstacle, Needs needs) {
+model::Reason lackingBeside(const World& world, const model::TaskShape& task, std::int64_t replicas,
+                            Obstacle obstacle, Needs needs) {
   const bool isCpu = obstacle == Obstacle::kCpus;
   const auto each = isCpu ? task.cpus.value : task.memory.value;
   const auto where = beside(task, isCpu && needs.memory);
-  const auto fit = replicasThatFit(free, task, needs, replicas);
+  const auto fit = replicasThatFit(world, task, needs, replicas);
   if (fit > 0) {
     const auto group = isCpu ? fmt::format("{:g}", cpuCount(each)) : formatBytes(Bytes(each));
     return shortage(obstacle, replicas * each, fit * each,
                     fmt::format("in groups of {} on one node{}", group, where));
   }
   std::int64_t most = 0;
-  for (const auto& node : free.nodes()) {
+  for (const auto& node : world.nodes()) {
     if (candidates(node, task.gpus).size() < task.gpus.count) continue;
     if (isCpu && needs.memory && node.memory < task.memory) continue;
     most = std::max(most, isCpu ? node.cpus.value : node.memory.value);
@@ -92,12 +92,12 @@ model::Reason lackingBeside(const FreeCapacity& free, const model::TaskShape& ta
 }
 
 // What keeps `replicas` of the task from fitting, if anything, were it alone on `free`.
-std::optional<model::Reason> lackingOf(const FreeCapacity& free, const model::TaskShape& task,
+std::optional<model::Reason> lackingOf(const World& world, const model::TaskShape& task,
                                        std::int64_t replicas) {
   if (task.gpus.count > 0) {
     std::int64_t total = 0;
     std::int64_t most = 0;
-    for (const auto& node : free.nodes()) {
+    for (const auto& node : world.nodes()) {
       const auto idle = static_cast<std::int64_t>(candidates(node, task.gpus).size());
       total += idle;
       most = std::max(most, idle);
@@ -106,31 +106,32 @@ std::optional<model::Reason> lackingOf(const FreeCapacity& free, const model::Ta
     if (total < needed) return shortage(Obstacle::kGpus, needed, total, kindText(task.gpus));
     if (most < task.gpus.count)
       return shortage(Obstacle::kGpusPerNode, task.gpus.count, most, kindText(task.gpus));
-    const auto fit = replicasThatFit(free, task, {false, false}, replicas);
+    const auto fit = replicasThatFit(world, task, {false, false}, replicas);
     if (fit < replicas) {
       return shortage(
           Obstacle::kGpus, needed, fit * task.gpus.count,
           fmt::format("{} in groups of {} on one node", kindText(task.gpus), task.gpus.count));
     }
   }
-  if (replicasThatFit(free, task, {true, false}, replicas) < replicas)
-    return lackingBeside(free, task, replicas, Obstacle::kCpus, {true, false});
-  if (replicasThatFit(free, task, {false, true}, replicas) < replicas)
-    return lackingBeside(free, task, replicas, Obstacle::kMemory, {false, true});
-  if (replicasThatFit(free, task, {true, true}, replicas) < replicas)
-    return lackingBeside(free, task, replicas, Obstacle::kCpus, {true, true});
+  if (replicasThatFit(world, task, {true, false}, replicas) < replicas)
+    return lackingBeside(world, task, replicas, Obstacle::kCpus, {true, false});
+  if (replicasThatFit(world, task, {false, true}, replicas) < replicas)
+    return lackingBeside(world, task, replicas, Obstacle::kMemory, {false, true});
+  if (replicasThatFit(world, task, {true, true}, replicas) < replicas)
+    return lackingBeside(world, task, replicas, Obstacle::kCpus, {true, true});
   return std::nullopt;
 }
 
 // Each task would fit alone: what the others leave to the first that does not.
-model::Reason lackingTogether(FreeCapacity rest, const model::JobShape& shape) {
-  auto gang = placeRanks(rest, shape);
+model::Reason lackingTogether(World& world, const model::JobShape& shape) {
+  const auto mark = world.mark();
+  auto gang = placeRanks(world, shape, Quotas::kIgnored);
   std::uint32_t task = 0;
   std::int64_t replicas = 0;
   if (gang.lacking) {
     task = gang.lacking->task;
     replicas = leastReplicas(shape, task);
-    rest.rollBack(gang.lacking->before);
+    world.rollBack(gang.lacking->before);
   } else {
     // Every task has its least and all together are too few: any further rank would do.
     replicas = static_cast<std::int64_t>(shape.minAvailable - gang.ranks.size());
@@ -142,10 +143,78 @@ model::Reason lackingTogether(FreeCapacity rest, const model::JobShape& shape) {
       }
     }
   }
-  auto reason = lackingOf(rest, shape.tasks[task], replicas);
+  auto reason = lackingOf(world, shape.tasks[task], replicas);
+  world.rollBack(mark);
   if (!reason) reason = shortage(Obstacle::kCpus, replicas * shape.tasks[task].cpus.value, 0);
   reason->detail += std::string(reason->detail.empty() ? "" : " ") + "beside the job's other ranks";
   return *reason;
+}
+
+// The least that the gang starts with, of no kind in particular.
+Amount leastAmount(const World& world, const model::JobShape& shape) {
+  Amount all;
+  for (std::uint32_t t = 0; t < shape.tasks.size(); ++t) {
+    const auto each = world.queues().amountOf(shape.tasks[t]);
+    for (std::uint32_t r = 0; r < leastReplicas(shape, t); ++r) all += each;
+  }
+  return all;
+}
+
+model::Reason refusedBy(const Queues& queues, const Queues::Refusal& refusal, std::int64_t needed) {
+  const auto& queue = queues.at(refusal.queue);
+  auto reason = shortage(refusal.borrows ? Obstacle::kGuaranteed : Obstacle::kQueueLimit, needed,
+                         refusal.most, queues.nameOf(refusal.dimension));
+  reason.queue = queue.name;
+  return reason;
+}
+
+// What the hardware lacks, whatever queues may have.
+std::vector<model::Reason> lackingHardware(World& world, const model::JobShape& shape) {
+  MilliCpu cpus;
+  MilliCpu cpusFree;
+  Bytes memory;
+  Bytes memoryFree;
+  for (const auto& node : world.nodes()) {
+    cpusFree += std::max(node.cpus, MilliCpu(0));
+    memoryFree += std::max(node.memory, Bytes(0));
+  }
+  std::vector<model::Reason> inAll;
+  std::vector<model::Reason> inOnePlace;
+  for (std::uint32_t t = 0; t < shape.tasks.size(); ++t) {
+    const auto& task = shape.tasks[t];
+    const auto replicas = std::int64_t{leastReplicas(shape, t)};
+    cpus += task.cpus * replicas;
+    memory += task.memory * replicas;
+    const auto lacking = lackingOf(world, task, replicas);
+    if (!lacking) continue;
+    const bool gpus =
+        lacking->obstacle == Obstacle::kGpus || lacking->obstacle == Obstacle::kGpusPerNode;
+    (gpus ? inAll : inOnePlace).push_back(*lacking);
+  }
+  if (cpusFree < cpus) inAll.push_back(shortage(Obstacle::kCpus, cpus.value, cpusFree.value));
+  if (memoryFree < memory)
+    inAll.push_back(shortage(Obstacle::kMemory, memory.value, memoryFree.value));
+  if (!inAll.empty()) return inAll;
+  if (!inOnePlace.empty()) return inOnePlace;
+  return {lackingTogether(world, shape)};
+}
+
+bool fitsHardware(World& world, const model::JobShape& shape) {
+  const auto mark = world.mark();
+  const bool fits = placeGang(world, shape, Quotas::kIgnored).has_value();
+  world.rollBack(mark);
+  return fits;
+}
+
+// The queue refuses a kind of GPU of which there are some: what it said where the gang broke off.
+std::optional<model::Reason> refusedKind(World& world, const model::JobShape& shape) {
+  const auto mark = world.mark();
+  const auto gang = placeRanks(world, shape);
+  world.rollBack(mark);
+  if (!gang.refusal) return std::nullopt;
+  const auto& task = shape.tasks[gang.lacking ? gang.lacking->task : 0];
+  return refusedBy(world.queues(), *gang.refusal,
+                   std::int64_t{task.gpus.count} * task.gpus.share.value);
 }
 
 // "GPU", "GPUs", "A100 GPUs of 80 GiB or more".
@@ -176,36 +245,38 @@ std::string available(const model::Reason& reason) {
 
 }  // namespace
 
-std::vector<model::Reason> obstacles(const FreeCapacity& free, const model::JobShape& shape) {
-  if (free.nodes().empty()) return {shortage(Obstacle::kNoNodes, 1, 0)};
-  MilliCpu cpus;
-  MilliCpu cpusFree;
-  Bytes memory;
-  Bytes memoryFree;
-  for (const auto& node : free.nodes()) {
-    cpusFree += std::max(node.cpus, MilliCpu(0));
-    memoryFree += std::max(node.memory, Bytes(0));
+std::vector<model::Reason> obstacles(World& world, const model::JobShape& shape) {
+  if (world.nodes().empty()) return {shortage(Obstacle::kNoNodes, 1, 0)};
+  std::vector<model::Reason> reasons;
+  const auto& queues = world.queues();
+  const auto least = leastAmount(world, shape);
+  const auto refusal = queues.refusal(queues.indexOf(shape.queue), least, holdOf(shape));
+  if (refusal) reasons.push_back(refusedBy(queues, *refusal, least.of[refusal->dimension]));
+  if (!fitsHardware(world, shape)) {
+    for (auto& reason : lackingHardware(world, shape)) reasons.push_back(std::move(reason));
+  } else if (!refusal) {
+    if (auto kind = refusedKind(world, shape)) reasons.push_back(std::move(*kind));
   }
-  std::vector<model::Reason> inAll;
-  std::vector<model::Reason> inOnePlace;
-  for (std::uint32_t t = 0; t < shape.tasks.size(); ++t) {
-    const auto& task = shape.tasks[t];
-    const auto replicas = std::int64_t{leastReplicas(shape, t)};
-    cpus += task.cpus * replicas;
-    memory += task.memory * replicas;
-    const auto lacking = lackingOf(free, task, replicas);
-    if (!lacking) continue;
-    const bool gpus =
-        lacking->obstacle == Obstacle::kGpus || lacking->obstacle == Obstacle::kGpusPerNode;
-    (gpus ? inAll : inOnePlace).push_back(*lacking);
-  }
-  if (cpusFree < cpus) inAll.push_back(shortage(Obstacle::kCpus, cpus.value, cpusFree.value));
-  if (memoryFree < memory)
-    inAll.push_back(shortage(Obstacle::kMemory, memory.value, memoryFree.value));
-  if (!inAll.empty()) return inAll;
-  if (!inOnePlace.empty()) return inOnePlace;
-  return {lackingTogether(free, shape)};
+  if (reasons.empty()) reasons.push_back(lackingTogether(world, shape));
+  return reasons;
 }
+
+namespace {
+
+// "4 GPUs", "0.5 CPUs", "3 GiB of memory": so much of what a queue is counted in.
+std::string counted(std::int64_t amount, const std::string& dimension) {
+  if (dimension == "memory") return formatBytes(Bytes(amount)) + " of memory";
+  return fmt::format("{:g} {}", static_cast<double>(amount) / 1000,
+                     amount == 1000 ? dimension.substr(0, dimension.size() - 1) : dimension);
+}
+
+// The number alone, where the unit has been said.
+std::string left(std::int64_t amount, const std::string& dimension) {
+  if (dimension == "memory") return formatBytes(Bytes(amount)) + " is";
+  return fmt::format("{:g} {}", static_cast<double>(amount) / 1000, amount == 1000 ? "is" : "are");
+}
+
+}  // namespace
 
 std::string sentence(const model::Reason& reason) {
   switch (reason.obstacle) {
@@ -225,6 +296,23 @@ std::string sentence(const model::Reason& reason) {
       return "waits for a node: none is present";
     case Obstacle::kNotLookedAt:
       return "waits for the scheduler to come to it";
+    case Obstacle::kQueueLimit:
+      return fmt::format("waits for room in queue {}: needs {}, {} left under its limit",
+                         reason.queue, counted(reason.needed, reason.detail),
+                         left(reason.available, reason.detail));
+    case Obstacle::kGuaranteed:
+      return fmt::format(
+          "needs {} that no other queue is guaranteed, as it cannot be preempted: {} left for "
+          "queue {}",
+          counted(reason.needed, reason.detail), left(reason.available, reason.detail),
+          reason.queue);
+    case Obstacle::kStopping:
+      return fmt::format("waits for {} to stop for it",
+                         reason.needed == 1 ? "a job" : fmt::format("{} jobs", reason.needed));
+    case Obstacle::kUserLimit:
+      return fmt::format("waits for other jobs of its user in queue {}: needs {}, {} left for him",
+                         reason.queue, counted(reason.needed, reason.detail),
+                         left(reason.available, reason.detail));
   }
   return {};
 }
@@ -238,6 +326,9 @@ std::string neverSentence(const model::Reason& reason) {
     case Obstacle::kGpusPerNode:
       return fmt::format("needs {} in one node, the largest has {}", amount(reason),
                          reason.available);
+    case Obstacle::kQueueLimit:
+      return fmt::format("needs {}, queue {} may have {}", counted(reason.needed, reason.detail),
+                         reason.queue, counted(reason.available, reason.detail));
     default:
       return sentence(reason);
   }

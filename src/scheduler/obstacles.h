@@ -5,15 +5,15 @@
 #include <vector>
 
 #include "model/plan.h"
-#include "scheduler/free.h"
+#include "scheduler/world.h"
 
 namespace bole::scheduler {
 
 // Why placeGang gave nothing: what it needed and the most that is free. Never empty. First what is
 // lacking in all; else what is lacking in one place (the detail says in which groups); else what
-// the job's own tasks leave to each other.
-[[nodiscard]] std::vector<model::Reason> obstacles(const FreeCapacity& free,
-                                                   const model::JobShape& shape);
+// the job's own tasks leave to each other. And what its queue may not have. Leaves `world` as it
+// was.
+[[nodiscard]] std::vector<model::Reason> obstacles(World& world, const model::JobShape& shape);
 
 // One obstacle for people: "waits for 4 A100 GPUs: 2 free now".
 [[nodiscard]] std::string sentence(const model::Reason& reason);

@@ -91,38 +91,46 @@ std::vector<std::uint32_t> bestLinked(const FreeNode& node, const std::vector<st
   return best;
 }
 
-bool hasRoom(const FreeNode& node, const model::TaskShape& task) {
-  return node.cpus >= task.cpus && node.memory >= task.memory &&
-         node.idleCount >= static_cast<std::int64_t>(task.gpus.count);
-}
-
 // The node for one replica: one that this gang already uses, else the one with the fewest idle GPUs
 // left over.
-std::optional<std::size_t> nodeFor(const FreeCapacity& free, const model::TaskShape& task,
-                                   const std::vector<bool>& used,
-                                   std::vector<std::uint32_t>& gpus) {
-  std::optional<std::size_t> best;
+struct Seat {
+  std::optional<std::size_t> node;
+  std::vector<std::uint32_t> gpus;         // idle ones that would do
+  std::optional<Queues::Refusal> refusal;  // some node has room, but the queue may take no more
+};
+
+Seat nodeFor(const World& world, const model::JobShape& shape, std::uint32_t t,
+             const std::vector<bool>& used, Quotas quotas) {
+  const auto& task = shape.tasks[t];
+  Seat seat;
   std::pair<int, std::int64_t> bestRank;
-  for (std::size_t n = 0; n < free.nodes().size(); ++n) {
-    const auto& node = free.nodes()[n];
-    if (!hasRoom(node, task)) continue;
+  for (std::size_t n = 0; n < world.nodes().size(); ++n) {
+    const auto& node = world.nodes()[n];
+    if (!world.hasRoom(n, task)) continue;
     const std::pair<int, std::int64_t> rank = {used[n] ? 0 : 1, node.idleCount};
-    if (best && rank >= bestRank) continue;
+    if (seat.node && rank >= bestRank) continue;
     auto possible = candidates(node, task.gpus);
     if (possible.size() < task.gpus.count) continue;
-    best = n;
+    if (quotas == Quotas::kHeld) {
+      auto refusal = world.refusal(shape, t, n, possible);
+      if (refusal) {
+        if (!seat.refusal) seat.refusal = refusal;
+        continue;
+      }
+    }
+    seat.node = n;
     bestRank = rank;
-    gpus = std::move(possible);
+    seat.gpus = std::move(possible);
   }
-  return best;
+  return seat;
 }
 
 // For whole gangs on one node: GPUs of all ranks are chosen together, so that the gang is well
 // linked, not each rank alone.
-std::optional<std::vector<model::RankPlacement>> placeOnOneNode(FreeCapacity& free,
+std::optional<std::vector<model::RankPlacement>> placeOnOneNode(World& world,
                                                                 const model::JobShape& shape,
-                                                                std::size_t at) {
-  const auto& node = free.nodes()[at];
+                                                                std::size_t at, Quotas quotas) {
+  const auto& node = world.nodes()[at];
   const auto& request = shape.tasks.front().gpus;
   std::size_t gpus = 0;
   MilliCpu cpus;
@@ -141,6 +149,7 @@ std::optional<std::vector<model::RankPlacement>> placeOnOneNode(FreeCapacity& fr
   const auto from = candidates(node, request);
   if (from.size() < gpus) return std::nullopt;
   auto chosen = bestLinked(node, from, gpus);
+  const auto mark = world.mark();
   std::vector<model::RankPlacement> ranks;
   std::size_t next = 0;
   for (std::uint32_t t = 0; t < shape.tasks.size(); ++t) {
@@ -150,7 +159,11 @@ std::optional<std::vector<model::RankPlacement>> placeOnOneNode(FreeCapacity& fr
           chosen.begin() + static_cast<std::ptrdiff_t>(next),
           chosen.begin() + static_cast<std::ptrdiff_t>(next + task.gpus.count));
       next += task.gpus.count;
-      free.take(at, task, own);
+      if (quotas == Quotas::kHeld && world.refusal(shape, t, at, own)) {
+        world.rollBack(mark);
+        return std::nullopt;
+      }
+      world.take(at, shape, t, own);
       ranks.push_back({t, r, node.id, std::move(own)});
     }
   }
@@ -158,15 +171,16 @@ std::optional<std::vector<model::RankPlacement>> placeOnOneNode(FreeCapacity& fr
 }
 
 // The node with the fewest idle GPUs that takes the whole gang.
-std::optional<std::vector<model::RankPlacement>> placeTogether(FreeCapacity& free,
-                                                               const model::JobShape& shape) {
-  std::vector<std::size_t> order(free.nodes().size());
+std::optional<std::vector<model::RankPlacement>> placeTogether(World& world,
+                                                               const model::JobShape& shape,
+                                                               Quotas quotas) {
+  std::vector<std::size_t> order(world.nodes().size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return free.nodes()[a].idleCount < free.nodes()[b].idleCount;
+    return world.nodes()[a].idleCount < world.nodes()[b].idleCount;
   });
   for (const auto at : order) {
-    if (auto ranks = placeOnOneNode(free, shape, at)) return ranks;
+    if (auto ranks = placeOnOneNode(world, shape, at, quotas)) return ranks;
   }
   return std::nullopt;
 }
@@ -199,26 +213,27 @@ std::uint32_t leastReplicas(const model::JobShape& shape, std::uint32_t task) {
   return std::min(own.replicas, std::max(own.minAvailable, forGang));
 }
 
-GangTry placeRanks(FreeCapacity& free, const model::JobShape& shape) {
+GangTry placeRanks(World& world, const model::JobShape& shape, Quotas quotas) {
   GangTry gang;
-  std::vector<bool> used(free.nodes().size());
+  std::vector<bool> used(world.nodes().size());
   for (const auto t : hardestFirst(shape)) {
     const auto& task = shape.tasks[t];
-    const auto before = free.mark();
+    const auto before = world.mark();
     for (std::uint32_t r = 0; r < task.replicas; ++r) {
-      std::vector<std::uint32_t> possible;
-      const auto at = nodeFor(free, task, used, possible);
-      if (!at) {
+      const auto seat = nodeFor(world, shape, t, used, quotas);
+      if (!seat.node) {
+        if (!gang.refusal) gang.refusal = seat.refusal;
         // The rest of this task are like this one: none of them fits. The gang may do without.
         if (r >= leastReplicas(shape, t)) break;
         gang.lacking = {{t, before}};
         return gang;
       }
+      const auto at = *seat.node;
       auto gpus = task.gpus.count == 0 ? std::vector<std::uint32_t>()
-                                       : bestLinked(free.nodes()[*at], possible, task.gpus.count);
-      free.take(*at, task, gpus);
-      used[*at] = true;
-      gang.ranks.push_back({t, r, free.nodes()[*at].id, std::move(gpus)});
+                                       : bestLinked(world.nodes()[at], seat.gpus, task.gpus.count);
+      world.take(at, shape, t, gpus);
+      used[at] = true;
+      gang.ranks.push_back({t, r, world.nodes()[at].id, std::move(gpus)});
     }
   }
   std::sort(gang.ranks.begin(), gang.ranks.end(), [](const auto& a, const auto& b) {
@@ -227,13 +242,14 @@ GangTry placeRanks(FreeCapacity& free, const model::JobShape& shape) {
   return gang;
 }
 
-std::optional<std::vector<model::RankPlacement>> placeGang(FreeCapacity& free,
-                                                           const model::JobShape& shape) {
-  if (auto together = placeTogether(free, shape)) return together;
-  const auto mark = free.mark();
-  auto gang = placeRanks(free, shape);
+std::optional<std::vector<model::RankPlacement>> placeGang(World& world,
+                                                           const model::JobShape& shape,
+                                                           Quotas quotas) {
+  if (auto together = placeTogether(world, shape, quotas)) return together;
+  const auto mark = world.mark();
+  auto gang = placeRanks(world, shape, quotas);
   if (!gang.lacking && gang.ranks.size() >= shape.minAvailable) return std::move(gang.ranks);
-  free.rollBack(mark);
+  world.rollBack(mark);
   return std::nullopt;
 }
 

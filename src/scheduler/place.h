@@ -5,27 +5,32 @@
 #include <vector>
 
 #include "model/plan.h"
-#include "scheduler/free.h"
+#include "scheduler/world.h"
 
 namespace bole::scheduler {
 
-// All ranks of the shape, taken from `free`; fewer where they do not all fit and the shape's
-// minimum allows it; or nothing, with `free` as before. Ranks go to as few nodes as the order of
+// Whether what queues may have is held against a gang, or only what hardware there is.
+enum class Quotas : std::uint8_t { kHeld, kIgnored };
+
+// All ranks of the shape, taken from `world`; fewer where they do not all fit and the shape's
+// minimum allows it; or nothing, with `world` as before. Ranks go to as few nodes as the order of
 // tasks (most GPUs first) allows, to the node with the fewest GPUs left over, on the GPUs with the
 // best links among themselves that spoil the least for later jobs.
 [[nodiscard]] std::optional<std::vector<model::RankPlacement>> placeGang(
-    FreeCapacity& free, const model::JobShape& shape);
+    World& world, const model::JobShape& shape, Quotas quotas = Quotas::kHeld);
 
 // One try, rank by rank, that stops at the first task of which too few fit and takes nothing back.
 struct GangTry {
   struct Lacking {
     std::uint32_t task;
-    std::size_t before;  // FreeCapacity::mark() before the first rank of this task
+    std::size_t before;  // World::mark() before the first rank of this task
   };
   std::vector<model::RankPlacement> ranks;
   std::optional<Lacking> lacking;
+  std::optional<Queues::Refusal> refusal;  // where a rank was refused only by what queues may have
 };
-[[nodiscard]] GangTry placeRanks(FreeCapacity& free, const model::JobShape& shape);
+[[nodiscard]] GangTry placeRanks(World& world, const model::JobShape& shape,
+                                 Quotas quotas = Quotas::kHeld);
 
 // The fewest replicas of this task with which the gang may start.
 [[nodiscard]] std::uint32_t leastReplicas(const model::JobShape& shape, std::uint32_t task);

@@ -5,93 +5,153 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
 
-#include "scheduler/free.h"
 #include "scheduler/keep.h"
 #include "scheduler/obstacles.h"
+#include "scheduler/order.h"
 #include "scheduler/place.h"
+#include "scheduler/reclaim.h"
+#include "scheduler/world.h"
 
 namespace bole::scheduler {
 namespace {
 
-// Jobs alike in everything that placing reads are tried once a cycle.
-struct ShapeLess {
-  static auto key(const model::TaskShape& task) {
-    return std::tie(task.replicas, task.minAvailable, task.gpus.count, task.gpus.share,
-                    task.gpus.models, task.gpus.memoryMin, task.gpus.memoryMax, task.cpus,
-                    task.memory);
-  }
-  bool operator()(const model::JobShape* a, const model::JobShape* b) const {
-    if (a->minAvailable != b->minAvailable) return a->minAvailable < b->minAvailable;
-    return std::lexicographical_compare(
-        a->tasks.begin(), a->tasks.end(), b->tasks.begin(), b->tasks.end(),
-        [](const model::TaskShape& x, const model::TaskShape& y) { return key(x) < key(y); });
-  }
-};
+// Does anything in the policy or among the jobs ever stop one job for another?
+bool mayReclaim(const model::Tables& tables) {
+  const auto& queues = tables.policy->queues;
+  return std::any_of(queues.begin(), queues.end(), [](const model::Queue& queue) {
+    return queue.guaranteed != model::Amounts() || queue.preemption != model::Preemption::kNever;
+  });
+}
 
-// One planning cycle.
+// One planning cycle. `now_` is what is free, `later_` what will be when all that is being stopped
+// has gone; what is taken from the one is taken from the other.
 class Cycle {
  public:
-  Cycle(const model::Tables& tables, Timestamp now, const Policy& policy)
-      : tables_(tables), now_(now), policy_(policy), free_(tables, false) {}
-
-  void look(JobId id) {
-    const auto* job = tables_.jobs.find(id);
-    if (!job) return;
-    if (job->notBefore > now_) {
-      backOff(*job);
-    } else if (looked_ >= policy_.maxJobs) {
-      wait(id, {model::Reason{}});
-    } else if (const auto known = blocked_.find(job->shape.get()); known != blocked_.end()) {
-      wait(id, known->second);
-    } else {
-      place(*job);
-    }
+  Cycle(const model::Tables& tables, Timestamp now, const Options& options)
+      : tables_(tables),
+        time_(now),
+        options_(options),
+        now_(tables, Of::kNow),
+        order_(now_.queues()),
+        reclaim_(tables, now_.queues(), now),
+        reclaims_(mayReclaim(tables)) {
+    tables.attempts.forEach([&](AttemptId, const model::AttemptRecord& attempt) {
+      if (!attempt.live) return true;
+      const auto& job = *tables.jobs.find(attempt.job);
+      reclaims_ = reclaims_ || job.shape->spot;
+      if (job.state != model::JobState::kStopping || !job.freedFor.isSet()) return true;
+      ++stoppingFor_[job.freedFor];
+      return true;
+    });
+    if (reclaims_ || !stoppingFor_.empty()) later_.emplace(tables, Of::kLater);
   }
 
-  [[nodiscard]] model::Plan take() { return std::move(plan_); }
+  model::Plan run(const std::vector<JobId>& queue) {
+    std::map<Turn, const model::JobRecord*> awaited;
+    for (const auto id : queue) {
+      const auto* job = tables_.jobs.find(id);
+      if (!job) continue;
+      if (job->notBefore > time_)
+        backOff(*job);
+      else if (stoppingFor_.contains(id))
+        awaited.emplace(turnOf(*job), job);
+      else
+        order_.add(*job);
+    }
+    for (const auto& [turn, job] : awaited) resume(*job);
+    while (auto* next = order_.next(now_.queues())) {
+      if (looked_ >= options_.maxJobs) break;
+      ++looked_;
+      look(*next);
+    }
+    for (const auto id : queue) {
+      if (started_.contains(id) || !tables_.jobs.find(id)) continue;
+      const auto why = waiting_.find(id);
+      plan_.waiting.push_back(
+          {id, why == waiting_.end() ? std::vector<model::Reason>{{}} : why->second});
+    }
+    return std::move(plan_);
+  }
 
  private:
-  void place(const model::JobRecord& job) {
-    ++looked_;
-    auto ranks = placeGang(free_, *job.shape);
-    if (ranks) {
-      if (unkept_) unkept_->take(*job.shape, *ranks);
-      plan_.starts.push_back({job.id, std::move(*ranks)});
-      return;
-    }
-    auto why = obstacles(free_, *job.shape);
-    if (unkept_ && keptWouldDo(job)) why = {keptFor()};
-    blocked_.emplace(job.shape.get(), why);
-    wait(job.id, std::move(why));
-    if (unkept_) return;
-    if (now_ - job.queuedAt >= policy_.patience)
-      keep(job);
+  void look(Order::Class& of) {
+    const auto& job = *of.jobs.begin()->second;
+    if (start(job) || makeRoom(job)) return order_.started(of);
+    auto why = obstacles(now_, *job.shape);
+    if (const auto keeper = keptFor(job)) why = {ahead(*keeper)};
+    for (const auto& [turn, other] : of.jobs) waiting_[other->id] = why;
+    keepIfImpatient(job);
+    order_.refused(of);
+  }
+
+  bool start(const model::JobRecord& job) {
+    auto ranks = placeGang(now_, *job.shape);
+    if (!ranks) return false;
+    if (later_) later_->take(*job.shape, *ranks);
+    if (unkept_) unkept_->take(*job.shape, *ranks);
+    started_.insert(job.id);
+    plan_.starts.push_back({job.id, std::move(*ranks)});
+    return true;
+  }
+
+  // By stopping others, or by what is being stopped already. Its place is held until it is free.
+  bool makeRoom(const model::JobRecord& job) {
+    if (!reclaims_ || !later_) return false;
+    const auto room = reclaim_.find(*later_, job);
+    if (!room) return false;
+    for (const auto victim : room->victims) plan_.evictions.push_back({victim, job.id});
+    holdFor(job, room->ranks, room->victims.size());
+    return true;
+  }
+
+  // A job for which others are being stopped comes before everyone.
+  void resume(const model::JobRecord& job) {
+    if (start(job)) return;
+    if (auto ranks = placeGang(*later_, *job.shape))
+      holdFor(job, *ranks, stoppingFor_.at(job.id));
     else
-      lookAgainAt(job.queuedAt + policy_.patience);
+      order_.add(job);  // what was to be freed has gone another way: it asks again
+  }
+
+  void holdFor(const model::JobRecord& job, const std::vector<model::RankPlacement>& ranks,
+               std::size_t stopping) {
+    plan_.keeps = true;
+    now_.hold(*job.shape, ranks);
+    if (unkept_) unkept_->hold(*job.shape, ranks);
+    model::Reason reason;
+    reason.obstacle = model::Obstacle::kStopping;
+    reason.needed = static_cast<std::int64_t>(stopping);
+    waiting_[job.id] = {reason};
   }
 
   // The first blocked job that has lost patience is kept what it could use, until it starts.
-  void keep(const model::JobRecord& job) {
+  void keepIfImpatient(const model::JobRecord& job) {
+    if (unkept_) return;
+    if (time_ - job.queuedAt < tables_.policy->patience)
+      return lookAgainAt(job.queuedAt + tables_.policy->patience);
     keeper_ = job.id;
     plan_.keeps = true;
-    unkept_ = free_;
-    keepFor(free_, *job.shape);
+    unkept_ = now_;
+    keepFor(now_, *job.shape);
+    if (later_) keepFor(*later_, *job.shape);
   }
 
   // Would the job fit if nothing were kept?
-  [[nodiscard]] bool keptWouldDo(const model::JobRecord& job) {
+  [[nodiscard]] std::optional<JobId> keptFor(const model::JobRecord& job) {
+    if (!unkept_) return std::nullopt;
     const auto mark = unkept_->mark();
     const bool fits = placeGang(*unkept_, *job.shape).has_value();
     unkept_->rollBack(mark);
-    return fits;
+    return fits ? std::optional(keeper_) : std::nullopt;
   }
 
-  [[nodiscard]] model::Reason keptFor() const {
+  [[nodiscard]] static model::Reason ahead(JobId keeper) {
     model::Reason reason;
     reason.obstacle = model::Obstacle::kAhead;
-    reason.ahead = keeper_;
+    reason.ahead = keeper;
     return reason;
   }
 
@@ -100,11 +160,7 @@ class Cycle {
     reason.obstacle = model::Obstacle::kBackoff;
     reason.until = job.notBefore;
     lookAgainAt(job.notBefore);
-    wait(job.id, {reason});
-  }
-
-  void wait(JobId id, std::vector<model::Reason> reasons) {
-    plan_.waiting.push_back({id, std::move(reasons)});
+    waiting_[job.id] = {reason};
   }
 
   void lookAgainAt(Timestamp time) {
@@ -112,23 +168,27 @@ class Cycle {
   }
 
   const model::Tables& tables_;
-  Timestamp now_;
-  const Policy& policy_;
-  FreeCapacity free_;
+  const Timestamp time_;
+  const Options& options_;
+  World now_;
+  std::optional<World> later_;  // set where anything is or may be stopped for another
+  Order order_;
+  Reclaim reclaim_;
+  bool reclaims_;
+  std::map<JobId, std::size_t> stoppingFor_;  // how many are being stopped for a job
   model::Plan plan_;
-  std::map<const model::JobShape*, std::vector<model::Reason>, ShapeLess> blocked_;
+  std::unordered_set<JobId> started_;
+  std::unordered_map<JobId, std::vector<model::Reason>> waiting_;
   std::size_t looked_ = 0;
   JobId keeper_;
-  std::optional<FreeCapacity> unkept_;  // as if nothing were kept; set once there is a keeper
+  std::optional<World> unkept_;  // as if nothing were kept; set once there is a keeper
 };
 
 }  // namespace
 
 model::Plan plan(const model::Tables& tables, const std::vector<JobId>& queue, Timestamp now,
-                 const Policy& policy) {
-  Cycle cycle(tables, now, policy);
-  for (const auto id : queue) cycle.look(id);
-  return cycle.take();
+                 const Options& options) {
+  return Cycle(tables, now, options).run(queue);
 }
 
 Result<void> canEverRun(const model::Tables& tables, const model::JobShape& shape) {
@@ -139,7 +199,7 @@ Result<void> canEverRun(const model::Tables& tables, const model::JobShape& shap
                       .withHint("ask for whole GPUs"));
     }
   }
-  FreeCapacity all(tables, true);
+  World all(tables, Of::kEmpty);
   if (all.nodes().empty()) return {};  // none has joined yet: it may
   if (placeGang(all, shape)) return {};
   std::string why;

@@ -7,11 +7,11 @@
 #include <functional>
 #include <set>
 
-#include "scheduler/free.h"
 #include "scheduler/match.h"
 #include "scheduler/obstacles.h"
 #include "scheduler/place.h"
 #include "scheduler/testing/cloud.h"
+#include "scheduler/world.h"
 
 namespace bole::scheduler {
 namespace {

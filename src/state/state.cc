@@ -161,6 +161,7 @@ struct Folder {
       return refuse(fmt::format("job {} has ended", event.job.value));
     }
     job->stop = event.reason;
+    job->freedFor = event.beneficiary;
     if (model::holdsCapacity(job->state)) job->state = model::JobState::kStopping;
     return {};
   }
@@ -196,6 +197,7 @@ struct Folder {
       return refuse(fmt::format("job {} cannot be queued again", event.job.value));
     }
     job->state = model::JobState::kQueued;
+    job->freedFor = JobId();
     job->notBefore = event.notBefore;
     job->retries = event.retries;
     state.queued_.insert(keyOf(*job));
@@ -211,6 +213,7 @@ struct Folder {
     state.queued_.erase(keyOf(*job));
     job->state = event.state;
     job->stop = event.reason;
+    job->freedFor = JobId();
     job->endedAt = time;
     state.finished_.insert({time, event.job});
     return {};
@@ -221,10 +224,17 @@ struct Folder {
     auto* job = attempt ? state.tables_.jobs.edit(attempt->job) : nullptr;
     if (!job) return refuse(fmt::format("attempt {} is unknown", event.attempt.value));
     attempt->checkpointEpoch = event.epoch;
+    attempt->checkpointAt = time;
     ++job->checkpoints;
     job->checkpointEpoch = event.epoch;
     job->checkpointPath = event.path;
     raise(state.tables_.lastSide, event.path.value);
+    return {};
+  }
+
+  Outcome operator()(const model::PolicySet& event) {
+    BOLE_TRY(checkTree(event.policy));
+    state.tables_.policy = std::make_shared<const model::Policy>(event.policy);
     return {};
   }
 
@@ -256,6 +266,20 @@ struct Folder {
       if (node.gpuUsed[i].value > 0) held = i + 1;
     }
     return held;
+  }
+
+  // Each queue once, under one that stands before it; the default among them.
+  [[nodiscard]] Outcome checkTree(const model::Policy& policy) const {
+    std::set<QueueId> ids;
+    for (const auto& queue : policy.queues) {
+      if (queue.parent.isSet() && !ids.contains(queue.parent))
+        return refuse(fmt::format("queue {} stands before its parent", queue.name));
+      if (!queue.id.isSet() || !ids.insert(queue.id).second)
+        return refuse(fmt::format("queue {} has no id of its own", queue.name));
+      if (queue.weight < 1) return refuse(fmt::format("queue {} weighs nothing", queue.name));
+    }
+    if (!ids.contains(model::kDefaultQueue)) return refuse("a policy without the default queue");
+    return {};
   }
 
   bool attemptIsLive(const model::JobRecord& job) const {

@@ -87,7 +87,7 @@ TEST_F(StateTest, AJobsLife) {
   EXPECT_EQ(state_.tables().nodes.find(NodeId(1))->gpuUsed[1], MilliGpu(0));
   mustAtOnce(model::JobEnded{JobId(1), JobState::kSucceeded, {}});
   mustNot(model::JobEnded{JobId(1), JobState::kFailed, {}});  // final
-  mustNot(model::StopRequested{JobId(1), model::StopReason::kCancelled, {}});
+  mustNot(model::StopRequested{JobId(1), model::StopReason::kCancelled, {}, {}});
   must(model::JobForgotten{JobId(1)});
   EXPECT_EQ(state_.tables().attempts.size(), 0u);
 }

@@ -72,15 +72,79 @@ struct Cloud {
     queue.push_back(id);
     return id;
   }
-  [[nodiscard]] model::Plan plan(Policy policy = {}, Timestamp now = kNow) const {
-    return scheduler::plan(tables, queue, now, policy);
+  [[nodiscard]] model::Plan plan(Options options = {}, Timestamp now = kNow) const {
+    return scheduler::plan(tables, queue, now, options);
   }
-  // What the plan starts holds its capacity and is queued no more; and back.
-  void begin(const model::Start& start) {
+  [[nodiscard]] const model::JobRecord& job(JobId id) const { return *tables.jobs.find(id); }
+
+  // What the plan starts holds its capacity and is queued no more.
+  void begin(const model::Start& start, Timestamp at = kNow) {
+    const AttemptId id(++tables.lastAttempt);
+    model::AttemptRecord attempt;
+    attempt.id = id;
+    attempt.job = start.job;
+    attempt.ranks = start.ranks;
+    attempt.plannedAt = attempt.startedAt = at;
+    tables.attempts.put(id, attempt);
+    auto* job = tables.jobs.edit(start.job);
+    job->state = model::JobState::kRunning;
+    job->attempt = id;
     hold(start, true);
     std::erase(queue, start.job);
   }
-  void end(const model::Start& start) { hold(start, false); }
+  void end(const model::Start& start) { end(start.job); }
+  void end(JobId id) {
+    auto* job = tables.jobs.edit(id);
+    auto* attempt = tables.attempts.edit(job->attempt);
+    attempt->live = false;
+    job->state = model::JobState::kSucceeded;
+    job->freedFor = JobId();
+    hold({id, attempt->ranks}, false);
+  }
+  void stopFor(const model::Eviction& eviction) {
+    auto* job = tables.jobs.edit(eviction.job);
+    job->state = model::JobState::kStopping;
+    job->stop = model::StopReason::kPreempted;
+    job->freedFor = eviction.beneficiary;
+  }
+  // The victim has gone and waits again.
+  void requeue(JobId id) {
+    end(id);
+    tables.jobs.edit(id)->state = model::JobState::kQueued;
+    queue.push_back(id);
+  }
+  // All that the plan decides happens at once, but the ends of what it stops.
+  void follow(const model::Plan& plan, Timestamp at = kNow) {
+    for (const auto& start : plan.starts) begin(start, at);
+    for (const auto& eviction : plan.evictions) stopFor(eviction);
+  }
+  // Plans and follows until nothing more is decided; what is stopped goes in between.
+  void settle(Timestamp at = kNow) {
+    for (int i = 0; i < 100; ++i) {
+      const auto next = plan({}, at);
+      if (next.starts.empty() && next.evictions.empty()) return;
+      follow(next, at);
+      for (const auto& eviction : next.evictions) requeue(eviction.job);
+    }
+  }
+
+  QueueId addQueue(model::Queue added) {
+    auto policy = *tables.policy;
+    added.id = QueueId(policy.queues.size() + 1);
+    policy.queues.push_back(added);
+    tables.policy = std::make_shared<const model::Policy>(policy);
+    return added.id;
+  }
+  // GPUs held by running and stopping jobs of a queue.
+  [[nodiscard]] std::int64_t gpusOf(QueueId id) const {
+    std::int64_t gpus = 0;
+    tables.attempts.forEach([&](AttemptId, const model::AttemptRecord& attempt) {
+      if (!attempt.live || job(attempt.job).shape->queue != id) return true;
+      for (const auto& rank : attempt.ranks) gpus += static_cast<std::int64_t>(rank.gpus.size());
+      return true;
+    });
+    return gpus;
+  }
 
  private:
   void hold(const model::Start& start, bool held) {
@@ -94,5 +158,20 @@ struct Cloud {
     }
   }
 };
+
+// A queue with so many GPUs guaranteed and at most so many; negative: not named.
+inline model::Queue queueOf(const std::string& name, std::int64_t guaranteed,
+                            std::int64_t limit = -1) {
+  model::Queue queue;
+  queue.name = name;
+  if (guaranteed >= 0) queue.guaranteed.gpus = kWholeGpu * guaranteed;
+  if (limit >= 0) queue.limit.gpus = kWholeGpu * limit;
+  return queue;
+}
+
+inline model::JobShape in(QueueId queue, model::JobShape shape) {
+  shape.queue = queue;
+  return shape;
+}
 
 }  // namespace bole::scheduler

@@ -1,0 +1,304 @@
+#include "scheduler/queues.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scheduler/match.h"
+
+namespace bole::scheduler {
+namespace {
+
+// What is counted without looking at a kind.
+Amount plain(const model::TaskShape& task) {
+  Amount amount;
+  amount.of[kGpuDimension] = std::int64_t{task.gpus.count} * task.gpus.share.value;
+  amount.of[kCpuDimension] = task.cpus.value;
+  amount.of[kMemoryDimension] = task.memory.value;
+  return amount;
+}
+
+bool within(std::int64_t used, std::int64_t more, std::int64_t most) {
+  return more <= 0 || most == Queues::kEndless || used + more <= most;
+}
+
+}  // namespace
+
+Queues::Queues(const model::Policy& policy, const std::vector<const model::Node*>& nodes) {
+  const auto name = [&](const model::Amounts& amounts) {
+    for (const auto& kind : amounts.kinds) {
+      if (std::find(kinds_.begin(), kinds_.end(), kind.kind) == kinds_.end() &&
+          kFirstKind + kinds_.size() < kMostDimensions) {
+        kinds_.push_back(kind.kind);
+      }
+    }
+  };
+  for (const auto& queue : policy.queues) {
+    name(queue.guaranteed);
+    name(queue.limit);
+    name(queue.perUser);
+  }
+  for (const auto* node : nodes) {
+    capacity_.of[kCpuDimension] += node->cpus.value;
+    capacity_.of[kMemoryDimension] += node->memory.value;
+    for (const auto& gpu : node->gpus) {
+      if (gpu.health != model::GpuHealth::kHealthy) continue;
+      capacity_.of[kGpuDimension] += kWholeGpu.value;
+      const auto kinds = kindsOf(gpu.model);
+      for (std::size_t k = 0; k < kinds_.size(); ++k) {
+        if ((kinds >> k) & 1) capacity_.of[kFirstKind + k] += kWholeGpu.value;
+      }
+    }
+  }
+  Node root;
+  root.name = "the cloud";
+  root.guaranteed = capacity_;
+  root.limit.of.fill(kEndless);
+  nodes_.push_back(std::move(root));
+  for (const auto& queue : policy.queues) {
+    Node node;
+    node.id = queue.id;
+    node.name = queue.name;
+    node.parent = queue.parent.isSet() ? indexOf(queue.parent) : 0;
+    node.depth = nodes_[node.parent].depth + 1;
+    node.weight = std::max(queue.weight, 1);
+    node.preemption = queue.preemption;
+    node.usersCount = queue.perUserRunning || queue.perUser != model::Amounts();
+    node.guaranteed = amountsIn(queue.guaranteed, kNone);
+    node.limit = amountsIn(queue.limit, kEndless);
+    nodes_[node.parent].children.push_back(nodes_.size());
+    byId_[queue.id.value] = nodes_.size();
+    nodes_.push_back(std::move(node));
+  }
+  sumGuarantees(0);
+  reduceGuarantees(0);
+  for (std::size_t q = nodes_.size(); q-- > 0;) {
+    if (nodes_[q].children.empty()) commit(q);
+  }
+}
+
+// A queue is guaranteed no less than its children together.
+void Queues::sumGuarantees(std::size_t queue) {
+  Amount sum;
+  sum.of.fill(kNone);
+  for (const auto child : nodes_[queue].children) {
+    sumGuarantees(child);
+    for (std::size_t d = 0; d < kMostDimensions; ++d) {
+      const auto own = nodes_[child].guaranteed.of[d];
+      if (own != kNone) sum.of[d] = std::max<std::int64_t>(sum.of[d], 0) + own;
+    }
+  }
+  if (queue == 0) return;
+  for (std::size_t d = 0; d < kMostDimensions; ++d) {
+    nodes_[queue].guaranteed.of[d] = std::max(nodes_[queue].guaranteed.of[d], sum.of[d]);
+  }
+}
+
+void Queues::reduceGuarantees(std::size_t parent) {
+  for (std::size_t d = 0; d < dimensions(); ++d) {
+    std::int64_t sum = 0;
+    for (const auto child : nodes_[parent].children)
+      sum += std::max<std::int64_t>(nodes_[child].guaranteed.of[d], 0);
+    const auto most = nodes_[parent].guaranteed.of[d];
+    if (most == kNone || sum <= most) continue;
+    for (const auto child : nodes_[parent].children) {
+      auto& own = nodes_[child].guaranteed.of[d];
+      if (own > 0) own = static_cast<std::int64_t>(static_cast<__int128>(own) * most / sum);
+    }
+    if (parent == 0) {
+      warnings_.push_back(
+          fmt::format("the guarantees of {} are reduced in proportion: {} are given, {} are there",
+                      nameOf(d), sum, most));
+    }
+  }
+  for (const auto child : nodes_[parent].children) reduceGuarantees(child);
+}
+
+std::size_t Queues::indexOf(QueueId id) const {
+  if (const auto found = byId_.find(id.value); found != byId_.end()) return found->second;
+  const auto fallback = byId_.find(model::kDefaultQueue.value);
+  return fallback == byId_.end() ? 0 : fallback->second;
+}
+
+std::string Queues::nameOf(std::size_t dimension) const {
+  switch (dimension) {
+    case kGpuDimension:
+      return "GPUs";
+    case kCpuDimension:
+      return "CPUs";
+    case kMemoryDimension:
+      return "memory";
+    default:
+      return kinds_[dimension - kFirstKind] + " GPUs";
+  }
+}
+
+std::uint16_t Queues::kindsOf(const std::string& gpuModel) const {
+  if (const auto known = kindsOfModel_.find(gpuModel); known != kindsOfModel_.end())
+    return known->second;
+  std::uint16_t kinds = 0;
+  for (std::size_t k = 0; k < kinds_.size(); ++k) {
+    if (namesModel(kinds_[k], gpuModel)) kinds = static_cast<std::uint16_t>(kinds | (1U << k));
+  }
+  kindsOfModel_[gpuModel] = kinds;
+  return kinds;
+}
+
+Amount Queues::amountsIn(const model::Amounts& amounts, std::int64_t absent) const {
+  Amount out;
+  out.of.fill(absent);
+  if (amounts.gpus) out.of[kGpuDimension] = amounts.gpus->value;
+  if (amounts.cpus) out.of[kCpuDimension] = amounts.cpus->value;
+  if (amounts.memory) out.of[kMemoryDimension] = amounts.memory->value;
+  for (const auto& kind : amounts.kinds) {
+    for (std::size_t k = 0; k < kinds_.size(); ++k) {
+      if (kinds_[k] == kind.kind) out.of[kFirstKind + k] = kind.gpus.value;
+    }
+  }
+  return out;
+}
+
+Amount Queues::amountOf(const model::TaskShape& task) const {
+  return plain(task);
+}
+
+Amount Queues::amountOf(const model::TaskShape& task, const model::Node& node,
+                        const std::vector<std::uint32_t>& gpus) const {
+  auto amount = plain(task);
+  if (kinds_.empty()) return amount;
+  for (const auto gpu : gpus) {
+    const auto kinds = kindsOf(node.gpus[gpu].model);
+    for (std::size_t k = 0; k < kinds_.size(); ++k) {
+      if ((kinds >> k) & 1) amount.of[kFirstKind + k] += task.gpus.share.value;
+    }
+  }
+  return amount;
+}
+
+std::optional<Queues::Refusal> Queues::refusal(std::size_t queue, const Amount& more,
+                                               Hold hold) const {
+  for (auto q = queue; q != 0; q = nodes_[q].parent) {
+    const auto& node = nodes_[q];
+    for (std::size_t d = 0; d < dimensions(); ++d) {
+      if (within(node.use.of[d], more.of[d], node.limit.of[d])) continue;
+      return Refusal{q, d, std::max<std::int64_t>(node.limit.of[d] - node.use.of[d], 0), false};
+    }
+  }
+  return hold.firm ? borrowRefusal(queue, more) : std::nullopt;
+}
+
+// Firm holds may go beyond the guarantee only into what nobody is guaranteed.
+std::optional<Queues::Refusal> Queues::borrowRefusal(std::size_t queue, const Amount& more) const {
+  for (std::size_t d = 0; d < dimensions(); ++d) {
+    if (more.of[d] <= 0) continue;
+    auto before = nodes_[queue].committed.of[d];
+    auto after = std::max(nodes_[queue].guaranteed.of[d], nodes_[queue].firm.of[d] + more.of[d]);
+    for (auto q = queue; q != 0; q = nodes_[q].parent) {
+      const auto& above = nodes_[nodes_[q].parent];
+      const auto sum = [&](std::int64_t own) {
+        std::int64_t all = own;
+        for (const auto child : above.children)
+          if (child != q) all += nodes_[child].committed.of[d];
+        return all;
+      };
+      after = nodes_[q].parent == 0 ? sum(after) : std::max(above.guaranteed.of[d], sum(after));
+      before = nodes_[q].parent == 0 ? sum(before) : above.committed.of[d];
+    }
+    if (after <= before || after <= capacity_.of[d]) continue;
+    const auto most = std::max(capacity_.of[d], before) - (after - more.of[d]);
+    return Refusal{queue, d, std::clamp<std::int64_t>(most, 0, more.of[d] - 1), true};
+  }
+  return std::nullopt;
+}
+
+bool Queues::entitled(std::size_t queue, const Amount& more) const {
+  const auto& node = nodes_[queue];
+  bool gpus = false;
+  bool other = false;
+  for (std::size_t d = 0; d < dimensions(); ++d) {
+    if (more.of[d] <= 0 || node.guaranteed.of[d] == kNone) continue;
+    if (node.owned.of[d] + more.of[d] > node.guaranteed.of[d]) return false;
+    (d == kGpuDimension || d >= kFirstKind ? gpus : other) = true;
+  }
+  return more.of[kGpuDimension] > 0 ? gpus : other;
+}
+
+bool Queues::canLose(std::size_t queue, const Amount& less) const {
+  const auto& node = nodes_[queue];
+  for (std::size_t d = 0; d < dimensions(); ++d) {
+    if (less.of[d] <= 0 || node.guaranteed.of[d] == kNone) continue;
+    if (node.owned.of[d] - less.of[d] < node.guaranteed.of[d]) return false;
+  }
+  return true;
+}
+
+std::pair<std::size_t, std::size_t> Queues::branches(std::size_t a, std::size_t b) const {
+  while (nodes_[a].depth > nodes_[b].depth && nodes_[a].parent != b) a = nodes_[a].parent;
+  while (nodes_[b].depth > nodes_[a].depth && nodes_[b].parent != a) b = nodes_[b].parent;
+  if (nodes_[a].depth != nodes_[b].depth) return {a, a};  // one lies above the other
+  while (a != b && nodes_[a].parent != nodes_[b].parent) {
+    a = nodes_[a].parent;
+    b = nodes_[b].parent;
+  }
+  return {a, b};
+}
+
+// From the leaf up: what the queue holds for itself, whatever the others want.
+void Queues::commit(std::size_t queue) {
+  for (auto q = queue;; q = nodes_[q].parent) {
+    auto& node = nodes_[q];
+    for (std::size_t d = 0; d < dimensions(); ++d) {
+      std::int64_t held = node.firm.of[d];
+      if (!node.children.empty()) {
+        held = 0;
+        for (const auto child : node.children) held += nodes_[child].committed.of[d];
+      }
+      node.committed.of[d] =
+          q == 0 ? held : std::max({node.guaranteed.of[d], held, std::int64_t{0}});
+    }
+    if (q == 0) return;
+  }
+}
+
+void Queues::add(std::size_t queue, const Amount& amount, Hold hold) {
+  for (auto q = queue;; q = nodes_[q].parent) {
+    nodes_[q].use += amount;
+    if (!hold.spot) nodes_[q].owned += amount;
+    if (hold.firm) nodes_[q].firm += amount;
+    if (q == 0) break;
+  }
+  if (hold.firm) commit(queue);
+}
+
+void Queues::remove(std::size_t queue, const Amount& amount, Hold hold) {
+  for (auto q = queue;; q = nodes_[q].parent) {
+    nodes_[q].use -= amount;
+    if (!hold.spot) nodes_[q].owned -= amount;
+    if (hold.firm) nodes_[q].firm -= amount;
+    if (q == 0) break;
+  }
+  if (hold.firm) commit(queue);
+}
+
+double Queues::shareOf(std::size_t queue) const {
+  double most = 0;
+  for (std::size_t d = 0; d < dimensions(); ++d) {
+    if (capacity_.of[d] <= 0) continue;
+    most = std::max(
+        most, static_cast<double>(nodes_[queue].use.of[d]) / static_cast<double>(capacity_.of[d]));
+  }
+  return most / nodes_[queue].weight;
+}
+
+double Queues::guaranteeUsed(std::size_t queue) const {
+  double most = -1;
+  for (std::size_t d = 0; d < dimensions(); ++d) {
+    const auto own = nodes_[queue].guaranteed.of[d];
+    if (own == kNone) continue;
+    const auto used = static_cast<double>(nodes_[queue].owned.of[d]);
+    most = std::max(most, own == 0 ? (used > 0 ? 2.0 : 1.0) : used / static_cast<double>(own));
+  }
+  return most < 0 ? 1 : most;
+}
+
+}  // namespace bole::scheduler

@@ -1,0 +1,221 @@
+#include "scheduler/reclaim.h"
+
+#include <algorithm>
+#include <map>
+
+#include "scheduler/match.h"
+#include "scheduler/place.h"
+
+namespace bole::scheduler {
+namespace {
+
+constexpr Duration kRestartCost = minutes(1);  // what starting again takes beside the lost work
+constexpr std::size_t kMostNodes = 16;         // that are each tried first
+constexpr double kMicros = 1e6;
+
+double costOf(const model::JobRecord& job, const model::AttemptRecord& attempt, Timestamp now) {
+  const auto since = std::max(attempt.checkpointAt, attempt.plannedAt);
+  double gpus = 0;
+  for (const auto& rank : attempt.ranks) {
+    const auto& task = job.shape->tasks[rank.task];
+    gpus +=
+        static_cast<double>(task.gpus.share.value) / 1000 * static_cast<double>(rank.gpus.size());
+  }
+  // A job without GPUs loses little, but not nothing.
+  return std::max(gpus, 0.01) * static_cast<double>((now - since + kRestartCost).value) / kMicros;
+}
+
+// What the job will take of each dimension whatever place it is given: a kind of GPU counts where
+// every GPU that would do is of it.
+Amount certainAmount(const World& world, const model::JobShape& shape) {
+  Amount all;
+  for (std::uint32_t t = 0; t < shape.tasks.size(); ++t) {
+    const auto& task = shape.tasks[t];
+    std::optional<Amount> each;
+    for (const auto& node : world.nodes()) {
+      for (std::uint32_t g = 0; g < node.node->gpus.size() && task.gpus.count > 0; ++g) {
+        if (!matches(task.gpus, node.node->gpus[g])) continue;
+        const auto here = world.queues().amountOf(task, *node.node,
+                                                  std::vector<std::uint32_t>(task.gpus.count, g));
+        if (!each) each = here;
+        for (std::size_t d = 0; d < kMostDimensions; ++d)
+          each->of[d] = std::min(each->of[d], here.of[d]);
+      }
+    }
+    if (!each) each = world.queues().amountOf(task);
+    for (std::uint32_t r = 0; r < leastReplicas(shape, t); ++r) all += *each;
+  }
+  return all;
+}
+
+// Could a rank of the shape ever be on this node?
+bool couldServe(const FreeNode& node, const model::JobShape& shape) {
+  return std::any_of(shape.tasks.begin(), shape.tasks.end(), [&](const model::TaskShape& task) {
+    const auto gpus = std::count_if(node.node->gpus.begin(), node.node->gpus.end(),
+                                    [&](const model::Gpu& gpu) { return matches(task.gpus, gpu); });
+    return gpus >= task.gpus.count && node.node->cpus >= task.cpus &&
+           node.node->memory >= task.memory;
+  });
+}
+
+}  // namespace
+
+Reclaim::Reclaim(const model::Tables& tables, const Queues& queues, Timestamp now) {
+  tables.attempts.forEach([&](AttemptId, const model::AttemptRecord& attempt) {
+    if (!attempt.live) return true;
+    const auto& job = *tables.jobs.find(attempt.job);
+    if (job.state == model::JobState::kStopping) return true;
+    if (!job.shape->preemptible && !job.shape->spot) return true;
+    Victim victim{&job, &attempt, queues.indexOf(job.shape->queue), {}, costOf(job, attempt, now)};
+    for (const auto& rank : attempt.ranks) {
+      const auto* node = tables.nodes.find(rank.node);
+      auto gpus = rank.gpus;
+      std::erase_if(gpus, [&](std::uint32_t gpu) { return gpu >= node->node->gpus.size(); });
+      victim.amount += queues.amountOf(job.shape->tasks[rank.task], *node->node, gpus);
+    }
+    victims_.push_back(std::move(victim));
+    return true;
+  });
+  std::stable_sort(victims_.begin(), victims_.end(),
+                   [](const Victim& a, const Victim& b) { return a.cost < b.cost; });
+}
+
+bool Reclaim::legal(const World& later, const model::JobRecord& job, const Amount& more,
+                    const Victim& victim) const {
+  if (chosen_.contains(victim.job->id)) return false;
+  const auto& queues = later.queues();
+  const auto& shape = *job.shape;
+  if (victim.job->shape->spot && !shape.spot) return true;
+  if (shape.spot || victim.job->shape->spot) return false;
+  const auto own = queues.indexOf(shape.queue);
+  if (own == victim.queue) {
+    return queues.at(own).preemption == model::Preemption::kLowerPriority &&
+           victim.job->shape->priority < shape.priority;
+  }
+  const auto [mine, theirs] = queues.branches(own, victim.queue);
+  if (mine == theirs || !queues.entitled(mine, more)) return false;
+  for (auto q = victim.queue;; q = queues.at(q).parent) {
+    if (!queues.canLose(q, victim.amount)) return false;
+    if (q == theirs) return true;
+  }
+}
+
+// Orders in which victims are tried: all by what they cost; and node by node, beginning with each
+// of the nodes that cost least to clear.
+std::vector<Reclaim::Choice> Reclaim::ways(const World& later, const model::JobRecord& job,
+                                           const Amount& more) const {
+  std::map<NodeId, std::pair<double, Choice>> onNodes;
+  std::set<NodeId> serving;
+  for (const auto& node : later.nodes()) {
+    if (couldServe(node, *job.shape)) serving.insert(node.id);
+  }
+  std::vector<Choice> out(1);
+  for (const auto& victim : victims_) {
+    if (!legal(later, job, more, victim)) continue;
+    out[0].push_back(&victim);
+    std::set<NodeId> on;
+    for (const auto& rank : victim.attempt->ranks) {
+      if (serving.contains(rank.node)) on.insert(rank.node);
+    }
+    for (const auto node : on) {
+      auto& [cost, choice] = onNodes[node];
+      cost += victim.cost;
+      choice.push_back(&victim);
+    }
+  }
+  std::vector<const std::pair<double, Choice>*> nodes;
+  for (const auto& [id, costAndChoice] : onNodes) nodes.push_back(&costAndChoice);
+  std::stable_sort(nodes.begin(), nodes.end(),
+                   [](const auto* a, const auto* b) { return a->first < b->first; });
+  for (std::size_t first = 0; first < std::min(nodes.size(), kMostNodes); ++first) {
+    Choice way;
+    const auto add = [&](const Choice& more_) {
+      for (const auto* victim : more_) {
+        if (std::find(way.begin(), way.end(), victim) == way.end()) way.push_back(victim);
+      }
+    };
+    add(nodes[first]->second);
+    for (std::size_t n = 0; n < nodes.size(); ++n)
+      if (n != first) add(nodes[n]->second);
+    out.push_back(std::move(way));
+  }
+  return out;
+}
+
+// Would it fit if all who could be stopped went at once?
+bool Reclaim::enough(World& later, const model::JobRecord& job, const Amount& more) const {
+  const auto mark = later.mark();
+  Choice all;
+  for (const auto& victim : victims_)
+    if (legal(later, job, more, victim)) all.push_back(&victim);
+  for (const auto* victim : all) later.giveBack(*victim->job->shape, victim->attempt->ranks);
+  const bool fits = placeGang(later, *job.shape).has_value();
+  later.rollBack(mark);
+  return fits;
+}
+
+std::optional<Reclaim::Found> Reclaim::follow(World& later, const model::JobRecord& job,
+                                              const Amount& more, const Choice& way) const {
+  const auto mark = later.mark();
+  Found found;
+  bool fits = false;
+  for (const auto* victim : way) {
+    if (!legal(later, job, more, *victim)) continue;
+    later.giveBack(*victim->job->shape, victim->attempt->ranks);
+    found.victims.push_back(victim);
+    const auto before = later.mark();
+    fits = placeGang(later, *job.shape).has_value();
+    later.rollBack(before);
+    if (fits) break;
+  }
+  later.rollBack(mark);
+  if (!fits) return std::nullopt;
+  found.victims = spare(later, job, std::move(found.victims));
+  for (const auto* victim : found.victims) {
+    later.giveBack(*victim->job->shape, victim->attempt->ranks);
+    found.cost += victim->cost;
+  }
+  found.ranks = *placeGang(later, *job.shape);
+  later.rollBack(mark);
+  return found;
+}
+
+// Without those that need not go, the dearest first.
+Reclaim::Choice Reclaim::spare(World& later, const model::JobRecord& job, Choice victims) const {
+  auto byCost = victims;
+  std::stable_sort(byCost.begin(), byCost.end(),
+                   [](const Victim* a, const Victim* b) { return a->cost > b->cost; });
+  const auto mark = later.mark();
+  for (const auto* spared : byCost) {
+    for (const auto* victim : victims) {
+      if (victim != spared) later.giveBack(*victim->job->shape, victim->attempt->ranks);
+    }
+    if (placeGang(later, *job.shape)) std::erase(victims, spared);
+    later.rollBack(mark);
+  }
+  return victims;
+}
+
+std::optional<Reclaimed> Reclaim::find(World& later, const model::JobRecord& job) {
+  if (auto ranks = placeGang(later, *job.shape)) return Reclaimed{{}, std::move(*ranks)};
+  if (victims_.empty()) return std::nullopt;
+  const auto more = certainAmount(later, *job.shape);
+  if (!enough(later, job, more)) return std::nullopt;
+  std::optional<Found> best;
+  for (const auto& way : ways(later, job, more)) {
+    auto found = follow(later, job, more, way);
+    if (found && (!best || found->cost < best->cost)) best = std::move(found);
+  }
+  if (!best) return std::nullopt;
+  Reclaimed out;
+  for (const auto* victim : best->victims) {
+    later.giveBack(*victim->job->shape, victim->attempt->ranks);
+    chosen_.insert(victim->job->id);
+    out.victims.push_back(victim->job->id);
+  }
+  later.take(*job.shape, best->ranks);
+  out.ranks = std::move(best->ranks);
+  return out;
+}
+
+}  // namespace bole::scheduler

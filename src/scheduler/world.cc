@@ -1,0 +1,160 @@
+#include "scheduler/world.h"
+
+#include <algorithm>
+
+namespace bole::scheduler {
+namespace {
+
+std::vector<const model::Node*> presentIn(const model::Tables& tables) {
+  std::vector<const model::Node*> nodes;
+  tables.nodes.forEach([&](NodeId, const model::NodeRecord& record) {
+    if (record.present) nodes.push_back(record.node.get());
+    return true;
+  });
+  return nodes;
+}
+
+FreeNode freeOf(NodeId id, const model::NodeRecord& record, bool empty) {
+  FreeNode free;
+  free.id = id;
+  free.node = record.node.get();
+  free.cpus = empty ? record.node->cpus : record.node->cpus - record.cpusUsed;
+  free.memory = empty ? record.node->memory : record.node->memory - record.memoryUsed;
+  for (std::size_t i = 0; i < record.node->gpus.size(); ++i) {
+    const bool healthy = record.node->gpus[i].health == model::GpuHealth::kHealthy;
+    const bool idle = (empty || record.gpuUsed[i].value == 0) && healthy;
+    free.idle.push_back(idle);
+    free.idleCount += idle ? 1 : 0;
+  }
+  return free;
+}
+
+}  // namespace
+
+World::World(const model::Tables& tables, Of of) : queues_(*tables.policy, presentIn(tables)) {
+  tables.nodes.forEach([&](NodeId id, const model::NodeRecord& record) {
+    if (!record.present) return true;
+    byId_[id] = nodes_.size();
+    nodes_.push_back(freeOf(id, record, of == Of::kEmpty));
+    return true;
+  });
+  if (of == Of::kEmpty) return;
+  tables.attempts.forEach([&](AttemptId, const model::AttemptRecord& attempt) {
+    if (!attempt.live) return true;
+    const auto& job = *tables.jobs.find(attempt.job);
+    const auto queue = queues_.indexOf(job.shape->queue);
+    for (const auto& rank : attempt.ranks)
+      queues_.add(queue, amountOf(*job.shape, rank), holdOf(*job.shape));
+    if (of == Of::kLater && job.state == model::JobState::kStopping)
+      giveBack(*job.shape, attempt.ranks);
+    return true;
+  });
+  undo_.clear();
+}
+
+Amount World::amountOf(const model::JobShape& shape, const model::RankPlacement& rank) const {
+  const auto& task = shape.tasks[rank.task];
+  const auto at = byId_.find(rank.node);
+  if (at == byId_.end()) return queues_.amountOf(task);
+  const auto& node = *nodes_[at->second].node;
+  auto gpus = rank.gpus;
+  std::erase_if(gpus, [&](std::uint32_t gpu) { return gpu >= node.gpus.size(); });
+  return queues_.amountOf(task, node, gpus);
+}
+
+bool World::hasRoom(std::size_t node, const model::TaskShape& task) const {
+  const auto& free = nodes_[node];
+  return free.cpus >= task.cpus && free.memory >= task.memory &&
+         free.idleCount >= static_cast<std::int64_t>(task.gpus.count);
+}
+
+std::optional<Queues::Refusal> World::refusal(const model::JobShape& shape, std::uint32_t task,
+                                              std::size_t node,
+                                              std::vector<std::uint32_t> gpus) const {
+  gpus.resize(std::min<std::size_t>(gpus.size(), shape.tasks[task].gpus.count));
+  return queues_.refusal(queues_.indexOf(shape.queue),
+                         queues_.amountOf(shape.tasks[task], *nodes_[node].node, gpus),
+                         holdOf(shape));
+}
+
+void World::take(std::size_t node, const model::JobShape& shape, std::uint32_t task,
+                 const std::vector<std::uint32_t>& gpus) {
+  Change change{node, shape.tasks[task].cpus, shape.tasks[task].memory, gpus};
+  change.queue = queues_.indexOf(shape.queue);
+  change.amount = queues_.amountOf(shape.tasks[task], *nodes_[node].node, gpus);
+  change.hold = holdOf(shape);
+  put(std::move(change));
+}
+
+void World::take(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks) {
+  for (const auto& rank : ranks) take(byId_.at(rank.node), shape, rank.task, rank.gpus);
+}
+
+void World::hold(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks) {
+  for (const auto& rank : ranks) {
+    const auto node = byId_.at(rank.node);
+    const auto& free = nodes_[node];
+    const auto& task = shape.tasks[rank.task];
+    Change change{node, std::clamp(free.cpus, MilliCpu(0), task.cpus),
+                  std::clamp(free.memory, Bytes(0), task.memory), rank.gpus};
+    std::erase_if(change.gpus, [&](std::uint32_t gpu) { return !free.idle[gpu]; });
+    change.queue = queues_.indexOf(shape.queue);
+    change.amount = amountOf(shape, rank);
+    change.hold = holdOf(shape);
+    put(std::move(change));
+  }
+}
+
+void World::giveBack(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks) {
+  for (const auto& rank : ranks) {
+    const auto at = byId_.find(rank.node);
+    const auto& task = shape.tasks[rank.task];
+    Change change{at == byId_.end() ? kNowhere : at->second, task.cpus, task.memory, rank.gpus};
+    // A GPU that failed or went meanwhile is not free when it is given back.
+    std::erase_if(change.gpus, [&](std::uint32_t gpu) {
+      if (change.node == kNowhere) return true;
+      const auto& gpus = nodes_[change.node].node->gpus;
+      return gpu >= gpus.size() || gpus[gpu].health != model::GpuHealth::kHealthy;
+    });
+    change.queue = queues_.indexOf(shape.queue);
+    change.amount = amountOf(shape, rank);
+    change.hold = holdOf(shape);
+    change.taken = false;
+    put(std::move(change));
+  }
+}
+
+void World::keep(std::size_t node, MilliCpu cpus, Bytes memory,
+                 const std::vector<std::uint32_t>& gpus) {
+  put({node, cpus, memory, gpus});
+}
+
+void World::put(Change change) {
+  apply(change, change.taken);
+  undo_.push_back(std::move(change));
+}
+
+void World::apply(const Change& change, bool taken) {
+  if (change.node != kNowhere) {
+    auto& free = nodes_[change.node];
+    for (const auto gpu : change.gpus) free.idle[gpu] = !taken;
+    const auto sign = taken ? -1 : 1;
+    free.idleCount += sign * static_cast<std::int64_t>(change.gpus.size());
+    free.cpus += change.cpus * sign;
+    free.memory += change.memory * sign;
+  }
+  if (change.queue == kNowhere) return;
+  if (taken)
+    queues_.add(change.queue, change.amount, change.hold);
+  else
+    queues_.remove(change.queue, change.amount, change.hold);
+}
+
+void World::rollBack(std::size_t mark) {
+  while (undo_.size() > mark) {
+    apply(undo_.back(), !undo_.back().taken);
+    undo_.pop_back();
+  }
+}
+
+}  // namespace bole::scheduler

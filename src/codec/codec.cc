@@ -41,6 +41,7 @@ struct TablesForm {
   std::uint64_t lastProject = 0;
   std::uint64_t lastUser = 0;
   std::uint64_t lastSide = 0;
+  std::uint64_t lastQueue = model::kDefaultQueue.value;
   std::string bootId;
   std::shared_ptr<const model::Policy> policy = std::make_shared<const model::Policy>();
 };
@@ -56,6 +57,7 @@ void describe(V& v, T& x) {
   v.required("last_project", x.lastProject);
   v.required("last_user", x.lastUser);
   v.required("last_side", x.lastSide);
+  v.field("last_queue", x.lastQueue);
   v.required("boot_id", x.bootId);
   v.field("policy", x.policy);
   v.required("projects", x.projects);
@@ -75,6 +77,7 @@ void copyCounters(const auto& from, auto& to) {
   to.lastProject = from.lastProject;
   to.lastUser = from.lastUser;
   to.lastSide = from.lastSide;
+  to.lastQueue = from.lastQueue;
   to.bootId = from.bootId;
   to.policy = from.policy;
 }

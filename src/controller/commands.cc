@@ -66,7 +66,14 @@ Result<model::SubmitAnswer> Controller::submit(Batch& batch, const SubmitJobs& m
                     .expectedValue(fmt::format("at most {}", options_.maxLiveJobs))
                     .withHint("wait until some have run"));
   }
-  for (const auto& job : message.jobs) BOLE_TRY(scheduler::canEverRun(state_.tables(), job.shape));
+  std::vector<QueueId> queues;
+  for (const auto& job : message.jobs) {
+    BOLE_ASSIGN(const auto queue, queueNamed(job.text.queue));
+    auto shape = job.shape;
+    shape.queue = queue;
+    BOLE_TRY(scheduler::canEverRun(state_.tables(), shape));
+    queues.push_back(queue);
+  }
   if (message.dryRun) {
     for (std::size_t i = 0; i < message.jobs.size(); ++i) {
       answer.jobs.push_back(
@@ -78,7 +85,7 @@ Result<model::SubmitAnswer> Controller::submit(Batch& batch, const SubmitJobs& m
   BOLE_ASSIGN(const auto project, projectNamed(batch, message.project, message.caller));
   BOLE_ASSIGN(const auto user, userNamed(batch, message.caller.user));
   for (std::size_t i = 0; i < message.jobs.size(); ++i) {
-    BOLE_TRY(submitOne(batch, message, i, project, user, answer));
+    BOLE_TRY(submitOne(batch, message, i, project, user, queues[i], answer));
   }
   if (named) {
     auto& ids = requests_[requestKey(message.caller)];
@@ -89,7 +96,8 @@ Result<model::SubmitAnswer> Controller::submit(Batch& batch, const SubmitJobs& m
 }
 
 Result<void> Controller::submitOne(Batch& batch, const SubmitJobs& message, std::size_t index,
-                                   ProjectId project, UserId user, model::SubmitAnswer& answer) {
+                                   ProjectId project, UserId user, QueueId queue,
+                                   model::SubmitAnswer& answer) {
   auto text = std::make_shared<model::JobText>(message.jobs[index].text);
   text->user = message.caller.user;
   text->requestId = message.caller.requestId;
@@ -102,10 +110,11 @@ Result<void> Controller::submitOne(Batch& batch, const SubmitJobs& message, std:
             .withHint("put large values into files and submit those along"));
   }
   model::JobSubmitted event;
-  event.job = JobId(state_.tables().lastJob + 1);
+  event.job = JobId(std::max(state_.tables().lastJob, inUse_.job.value) + 1);
   event.project = project;
   event.user = user;
   event.shape = message.jobs[index].shape;
+  event.shape.queue = queue;
   std::vector<ports::SideValue> side;
   event.text = addSide(side, std::move(json));
   texts_.put(event.text, text);
@@ -181,6 +190,65 @@ Result<void> Controller::stopOne(Batch& batch, const StopJob& message) {
     engine.stop(attempt, reason, grace);
   });
   return {};
+}
+
+Result<QueueId> Controller::queueNamed(const std::string& name) const {
+  const auto& policy = *state_.tables().policy;
+  const auto* queue = policy.find(name);
+  if (queue && !policy.isParent(queue->id)) return queue->id;
+  std::string known;
+  for (const auto& other : policy.queues) {
+    if (policy.isParent(other.id) || (queue && other.parent != queue->id)) continue;
+    known += (known.empty() ? "" : ", ") + other.name;
+  }
+  return fail(makeError(queue ? ErrorCode::kInvalid : ErrorCode::kNotFound,
+                        queue ? "jobs wait in the queues below this one" : "no such queue")
+                  .at("queue")
+                  .foundValue(name)
+                  .expectedValue("one of " + known)
+                  .withHint("`bole queues` lists them"));
+}
+
+void Controller::handle(Batch& batch, const SetPolicy& message) {
+  auto done = setPolicy(batch, message);
+  if (!message.reply) return;
+  batch.outcomes.push_back([reply = message.reply, done = std::move(done)](const Error* failed) {
+    reply(failed ? Result<void>(fail(*failed)) : done);
+  });
+}
+
+Result<void> Controller::setPolicy(Batch& batch, const SetPolicy& message) {
+  BOLE_TRY(state::checkPolicy(message.policy));
+  const auto& old = *state_.tables().policy;
+  auto policy = message.policy;
+  std::unordered_map<std::uint64_t, QueueId> numbers;
+  auto last = state_.tables().lastQueue;
+  for (auto& queue : policy.queues) {
+    const auto* known = old.find(queue.name);
+    const auto number = known ? known->id : QueueId(++last);
+    numbers[queue.id.value] = number;
+    queue.id = number;
+    if (queue.parent.isSet()) queue.parent = numbers[queue.parent.value];
+  }
+  if (policy == old) return {};
+  Result<void> missed;
+  state_.tables().jobs.forEach([&](JobId id, const model::JobRecord& job) {
+    if (model::isTerminal(job.state)) return true;
+    const auto* queue = policy.find(job.shape->queue);
+    if (queue && !policy.isParent(queue->id)) return true;
+    const auto* before = old.find(job.shape->queue);
+    missed = fail(
+        makeError(ErrorCode::kConflict, queue ? "a queue with jobs in it cannot get queues below it"
+                                              : "a queue with jobs in it cannot be removed")
+            .at("queue " + (before ? before->name : std::string("?")))
+            .foundValue(fmt::format("job {}", id.value))
+            .withHint("give it a limit of 0 GPUs, and remove it when its jobs have ended"));
+    return false;
+  });
+  BOLE_TRY(missed);
+  wholeQueue_ = true;
+  BOLE_TRY(userNamed(batch, message.caller.user));
+  return emit(batch, model::PolicySet{std::move(policy)}, message.caller, ProjectId());
 }
 
 void Controller::handle(Batch& batch, const NodesProbed& message) {

@@ -20,6 +20,11 @@ void earliest(Timestamp& kept, Timestamp other) {
   if (other.micros != 0 && (kept.micros == 0 || other < kept)) kept = other;
 }
 
+// What may be refused while the ledger cannot be written.
+bool isNew(const Message& message) {
+  return std::holds_alternative<SubmitJobs>(message) || std::holds_alternative<SetPolicy>(message);
+}
+
 }  // namespace
 
 Result<void> Controller::start(const std::vector<model::Node>& nodes) {
@@ -136,7 +141,7 @@ void Controller::processUrgent(std::vector<Message>& messages, const Error& why)
   readClock(batch);
   std::vector<Message> kept;
   for (auto& message : messages) {
-    if (std::holds_alternative<SubmitJobs>(message)) continue;
+    if (isNew(message)) continue;
     if (!std::holds_alternative<Tick>(message)) {
       std::visit([&](const auto& body) { handle(batch, body); }, message);
       kept.push_back(std::move(message));
@@ -148,6 +153,8 @@ void Controller::processUrgent(std::vector<Message>& messages, const Error& why)
     for (const auto& message : messages) {
       const auto* submit = std::get_if<SubmitJobs>(&message);
       if (submit && submit->reply) submit->reply(fail(why));
+      const auto* policy = std::get_if<SetPolicy>(&message);
+      if (policy && policy->reply) policy->reply(fail(why));
     }
   };
   const auto done = batch.events.empty() ? Result<void>() : ledger_.appendUrgent(batch.events);
@@ -338,7 +345,7 @@ void Controller::evict(Batch& batch, const model::Eviction& eviction) {
 
 Result<void> Controller::startAttempt(Batch& batch, const model::Start& start) {
   const auto& job = *state_.tables().jobs.find(start.job);
-  const AttemptId id(state_.tables().lastAttempt + 1);
+  const AttemptId id(std::max(state_.tables().lastAttempt, inUse_.attempt.value) + 1);
   const auto project = job.project;
   BOLE_TRY(emit(batch, model::AttemptPlanned{id, start.job, job.attempts + 1, start.ranks},
                 kScheduler, project));
@@ -394,6 +401,7 @@ ports::AttemptOrder Controller::orderOf(const model::AttemptRecord& attempt) con
   order.shape = job.shape;
   const auto* text = texts_.find(job.text);
   order.text = text ? *text : std::make_shared<const model::JobText>();
+  order.began = attempt.startedAt.micros != 0;
   order.ranks = attempt.ranks;
   for (const auto& rank : attempt.ranks) {
     order.nodes.push_back(state_.tables().nodes.find(rank.node)->node);

@@ -51,6 +51,14 @@ struct StopJob {
   std::function<void(Result<void>)> reply;
 };
 
+// How the cloud is shared from here on. Queues are known by their names: one that was there keeps
+// its number; the numbers given here only tie children to parents.
+struct SetPolicy {
+  Caller caller;
+  model::Policy policy;
+  std::function<void(Result<void>)> reply;
+};
+
 // The inventory as probed at start, or changed.
 struct NodesProbed {
   std::vector<model::Node> nodes;
@@ -59,7 +67,8 @@ struct NodesProbed {
 // Time may have changed something: a back-off or a retention ended.
 struct Tick {};
 
-using Message = std::variant<SubmitJobs, StopJob, NodesProbed, Tick, ports::EngineReport>;
+using Message =
+    std::variant<SubmitJobs, StopJob, SetPolicy, NodesProbed, Tick, ports::EngineReport>;
 
 struct ControllerOptions {
   std::string version;  // of Bole, for server.started
@@ -143,13 +152,17 @@ class Controller {
   // commands.cc
   void handle(Batch& batch, const SubmitJobs& message);
   void handle(Batch& batch, const StopJob& message);
+  void handle(Batch& batch, const SetPolicy& message);
   void handle(Batch& batch, const NodesProbed& message);
   void handle(Batch& batch, const Tick& message);
   Result<model::SubmitAnswer> submit(Batch& batch, const SubmitJobs& message);
   Result<void> submitOne(Batch& batch, const SubmitJobs& message, std::size_t index,
-                         ProjectId project, UserId user, model::SubmitAnswer& answer);
+                         ProjectId project, UserId user, QueueId queue,
+                         model::SubmitAnswer& answer);
   Result<ProjectId> projectNamed(Batch& batch, const std::string& name, const Caller& caller);
   Result<UserId> userNamed(Batch& batch, const std::string& name);
+  Result<void> setPolicy(Batch& batch, const SetPolicy& message);
+  [[nodiscard]] Result<QueueId> queueNamed(const std::string& name) const;
   Result<void> stopOne(Batch& batch, const StopJob& message);
 
   // reports.cc
@@ -178,8 +191,9 @@ class Controller {
   Timestamp nextLook_;      // when time alone may change the plan; 0: never
   std::uint64_t sealedAt_ = 0;
   std::uint64_t revision_ = 0;
-  bool keeps_ = false;    // capacity is kept for a job: every plan looks at the whole queue
-  Timestamp nextExpiry_;  // of a finished job's retention; 0: none
+  bool keeps_ = false;         // capacity is kept for a job: every plan looks at the whole queue
+  Timestamp nextExpiry_;       // of a finished job's retention; 0: none
+  ports::NumbersInUse inUse_;  // by what the engine found at the start
   Readings seen_;
   std::shared_ptr<const Snapshot> snapshot_;  // through std::atomic_load and std::atomic_store
   std::function<void()> published_;

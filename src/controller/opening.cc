@@ -12,6 +12,7 @@ Result<std::unique_ptr<Controller>> Controller::open(ControllerOptions options,
                                                      Clock& clock) {
   std::unique_ptr<Controller> controller(new Controller(std::move(options), ledger, engine, clock));
   BOLE_TRY(controller->replay());
+  controller->inUse_ = engine.numbersInUse();
   auto& seen = controller->seen_;
   seen = {clock.wall(), clock.monotonic(), clock.boottime(), Timestamp()};
   seen.ledger = std::max(seen.wall, controller->state_.tables().time);
@@ -39,14 +40,15 @@ Result<void> Controller::replay() {
   return ledger_.read(
       state_.tables().sequence + 1, [this](const ports::StoredEvent& stored) -> Result<void> {
         const auto& envelope = stored.envelope;
-        BOLE_ASSIGN(const auto event,
-                    codec::decodeEvent(envelope.kind, envelope.version, stored.body));
-        auto folded = state_.apply(event, envelope.sequence, envelope.time);
+        const auto place = fmt::format("event {} ({})", envelope.sequence, envelope.kind);
+        const auto event = codec::decodeEvent(envelope.kind, envelope.version, stored.body);
+        if (!event) return fail(Error(event.error()).at(place));
+        auto folded = state_.apply(*event, envelope.sequence, envelope.time);
         if (folded) return {};
         return fail(
             makeError(ErrorCode::kCorrupt,
                       "the ledger tells of something that cannot be: " + folded.error().message())
-                .at(fmt::format("event {} ({})", envelope.sequence, envelope.kind))
+                .at(place)
                 .withHint("run `bole fsck`; restore a backup if it finds damage"));
       });
 }

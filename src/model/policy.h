@@ -54,11 +54,31 @@ struct Queue {
 };
 
 struct Policy {
+  static constexpr std::size_t kMostQueues = 1000;
+  static constexpr std::size_t kMostKinds = 13;  // of GPUs that are named anywhere in it
+  static constexpr std::size_t kMostLevels = 8;
   std::vector<Queue> queues = {
       {kDefaultQueue, "default", {}, {}, {}, 1, {}, {}, {}}};  // parents first
   Duration patience = minutes(10);    // how long smaller ones may pass a job that does not fit
   Duration halfLife = hours(24 * 7);  // after which use of the past counts half; 0: only now counts
   bool operator==(const Policy&) const = default;
+
+  [[nodiscard]] const Queue* find(QueueId id) const {
+    for (const auto& queue : queues)
+      if (queue.id == id) return &queue;
+    return nullptr;
+  }
+  [[nodiscard]] const Queue* find(const std::string& name) const {
+    for (const auto& queue : queues)
+      if (queue.name == name) return &queue;
+    return nullptr;
+  }
+  // Jobs wait in queues without others below them only.
+  [[nodiscard]] bool isParent(QueueId id) const {
+    for (const auto& queue : queues)
+      if (queue.parent == id) return true;
+    return false;
+  }
 };
 
 }  // namespace bole::model

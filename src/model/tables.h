@@ -14,6 +14,7 @@
 #include "model/event.h"
 #include "model/job.h"
 #include "model/node.h"
+#include "model/policy.h"
 
 namespace bole::model {
 
@@ -90,6 +91,7 @@ struct Tables {
   std::uint64_t lastProject = 0;
   std::uint64_t lastUser = 0;
   std::uint64_t lastSide = 0;
+  std::uint64_t lastQueue = kDefaultQueue.value;
   std::string bootId;  // of the machine when the server last started
 };
 

@@ -29,7 +29,14 @@ struct AttemptOrder {
   std::shared_ptr<const model::JobText> text;
   std::vector<model::RankPlacement> ranks;
   std::vector<std::shared_ptr<const model::Node>>
-      nodes;  // the node of each rank, parallel to ranks
+      nodes;           // the node of each rank, parallel to ranks
+  bool began = false;  // the ledger says that it ran: it is never started, whatever is found of it
+};
+
+// The highest numbers that anything bears which an engine still has.
+struct NumbersInUse {
+  AttemptId attempt;
+  JobId job;
 };
 
 struct AttemptRunning {
@@ -69,8 +76,12 @@ class Engine {
   virtual void stop(AttemptId attempt, model::StopReason reason, Duration grace) = 0;
 
   // After a restart: watch this attempt, which the ledger says is live. One whose supervisor never
-  // claimed it is started.
+  // claimed it is started, unless the ledger says that it ran: then it is lost.
   virtual void adopt(AttemptOrder order) = 0;
+
+  // New attempts and jobs are numbered above these: what bears a number that a ledger which went
+  // back (an older copy put in its place) gives once more is of another.
+  [[nodiscard]] virtual NumbersInUse numbersInUse() const = 0;
 
   // The attempt's end is durable in the ledger: what the engine kept for it (but its logs) may go.
   virtual void forget(AttemptId attempt) = 0;

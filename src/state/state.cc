@@ -233,7 +233,8 @@ struct Folder {
   }
 
   Outcome operator()(const model::PolicySet& event) {
-    BOLE_TRY(checkTree(event.policy));
+    if (auto sound = checkPolicy(event.policy); !sound) return refuse(sound.error().message());
+    for (const auto& queue : event.policy.queues) raise(state.tables_.lastQueue, queue.id.value);
     state.tables_.policy = std::make_shared<const model::Policy>(event.policy);
     return {};
   }
@@ -266,20 +267,6 @@ struct Folder {
       if (node.gpuUsed[i].value > 0) held = i + 1;
     }
     return held;
-  }
-
-  // Each queue once, under one that stands before it; the default among them.
-  [[nodiscard]] Outcome checkTree(const model::Policy& policy) const {
-    std::set<QueueId> ids;
-    for (const auto& queue : policy.queues) {
-      if (queue.parent.isSet() && !ids.contains(queue.parent))
-        return refuse(fmt::format("queue {} stands before its parent", queue.name));
-      if (!queue.id.isSet() || !ids.insert(queue.id).second)
-        return refuse(fmt::format("queue {} has no id of its own", queue.name));
-      if (queue.weight < 1) return refuse(fmt::format("queue {} weighs nothing", queue.name));
-    }
-    if (!ids.contains(model::kDefaultQueue)) return refuse("a policy without the default queue");
-    return {};
   }
 
   bool attemptIsLive(const model::JobRecord& job) const {

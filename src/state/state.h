@@ -50,6 +50,10 @@ class State {
   std::set<std::pair<Timestamp, JobId>> finished_;
 };
 
+// What a policy must be to be set; the first thing that is not so, in the terms of who wrote it
+// (kInvalid). Jobs that exist are not looked at.
+[[nodiscard]] Result<void> checkPolicy(const model::Policy& policy);
+
 // The invariants of docs/design/DESIGN.md that concern one state. The first that does not hold,
 // named with its numbers.
 [[nodiscard]] Result<void> checkInvariants(const model::Tables& tables);

@@ -48,6 +48,18 @@ class ControllerTest : public ::testing::Test {
     return out;
   }
 
+  Result<void> share(model::Policy policy) {
+    Result<void> out = fail(ErrorCode::kInternal, "no answer");
+    controller::SetPolicy message;
+    message.caller.user = "ana";
+    message.policy = std::move(policy);
+    message.reply = [&](Result<void> answer) { out = std::move(answer); };
+    std::vector<controller::Message> batch;
+    batch.push_back(std::move(message));
+    controller_->process(std::move(batch));
+    return out;
+  }
+
   Result<void> stop(JobId id) {
     Result<void> out = fail(ErrorCode::kInternal, "no answer");
     controller::StopJob message;
@@ -294,6 +306,118 @@ TEST_F(ControllerTest, OldFinishedJobsAreForgottenButStayInTheLedger) {
   clock_.advance(seconds(30));
   deliver();
   EXPECT_EQ(controller_->state().tables().jobs.find(JobId(5)), nullptr);
+}
+
+// ---- queues
+
+// The default queue and two more: so many GPUs are guaranteed to each.
+model::Policy twoQueues(std::int64_t a, std::int64_t b) {
+  model::Policy policy;
+  for (const auto& [name, gpus] : {std::pair("a", a), std::pair("b", b)}) {
+    model::Queue queue;
+    queue.id = QueueId(policy.queues.size() + 1);
+    queue.name = name;
+    queue.guaranteed.gpus = kWholeGpu * gpus;
+    policy.queues.push_back(queue);
+  }
+  return policy;
+}
+
+model::JobSpec in(const std::string& queue, model::JobSpec spec) {
+  spec.text.queue = queue;
+  return spec;
+}
+
+TEST_F(ControllerTest, AJobNamesAQueueThatIsThereAndTakesJobs) {
+  const auto none = submit(in("nosuch", job(1, 1)));
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(none.error().expected, "one of default");
+  auto policy = twoQueues(2, 2);
+  policy.queues.back().parent = policy.queues[1].id;
+  policy.queues[1].guaranteed = {};
+  ASSERT_TRUE(share(policy));
+  const auto parent = submit(in("a", job(1, 1)));
+  ASSERT_FALSE(parent);
+  EXPECT_EQ(parent.error().expected, "one of b");
+  ASSERT_TRUE(submit(in("b", job(1, 1))));
+  EXPECT_EQ(record(1).shape->queue, controller_->state().tables().policy->find("b")->id);
+}
+
+TEST_F(ControllerTest, QueuesKeepTheirNumbersAndWhoHasJobsIsNotRemoved) {
+  ASSERT_TRUE(share(twoQueues(1, 1)));
+  const auto number = controller_->state().tables().policy->find("b")->id;
+  ASSERT_TRUE(submit(in("b", job(1, 1))));
+  auto policy = twoQueues(1, 1);
+  policy.queues.pop_back();
+  const auto refused = share(policy);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().where, "queue b");
+  policy = twoQueues(2, 3);
+  std::swap(policy.queues[1], policy.queues[2]);
+  policy.queues[1].name = "other";
+  policy.queues.push_back(twoQueues(2, 3).queues[2]);
+  policy.queues.back().id = QueueId(9);
+  ASSERT_TRUE(share(policy));
+  EXPECT_EQ(controller_->state().tables().policy->find("b")->id, number);
+  finish(1, AttemptOutcome::kCompleted);
+  EXPECT_TRUE(share(model::Policy()));
+  ASSERT_TRUE(share(twoQueues(1, 1)));
+  EXPECT_NE(controller_->state().tables().policy->find("b")->id, number)
+      << "a number is given once";
+}
+
+TEST_F(ControllerTest, AQueueGetsItsGuaranteeBackAlsoAcrossARestart) {
+  ASSERT_TRUE(share(twoQueues(4, 0)));
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(submit(in("b", job(2, 1))));
+  for (const auto id : engine_.alive()) engine_.run(id);
+  deliver();
+  ASSERT_TRUE(submit(in("a", job(4, 1))));
+  for (const std::uint64_t victim : {1, 2}) {
+    EXPECT_EQ(record(victim).state, JobState::kStopping);
+    EXPECT_EQ(record(victim).stop, model::StopReason::kPreempted);
+    EXPECT_EQ(record(victim).freedFor, JobId(3));
+    EXPECT_EQ(engine_.attempts().at(record(victim).attempt).stopReason,
+              model::StopReason::kPreempted);
+  }
+  finish(1, AttemptOutcome::kFailed, 143);
+  EXPECT_EQ(record(1).state, JobState::kQueued) << "it is held for job 3";
+  boot({node("a", 4)});
+  EXPECT_EQ(record(1).state, JobState::kQueued);
+  EXPECT_EQ(record(3).state, JobState::kQueued);
+  finish(2, AttemptOutcome::kFailed, 143);
+  EXPECT_EQ(record(3).state, JobState::kStarting);
+  EXPECT_EQ(record(1).retries, 0u) << "what it was stopped for is not its failure";
+  finish(3, AttemptOutcome::kCompleted);
+  EXPECT_EQ(record(1).state, JobState::kStarting);
+  EXPECT_EQ(record(2).state, JobState::kStarting);
+}
+
+TEST_F(ControllerTest, APolicyThatCannotBeIsRefusedAndChangesNothing) {
+  auto policy = twoQueues(4, 0);
+  policy.queues[1].weight = 0;
+  const auto refused = share(policy);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().where, "queue a");
+  EXPECT_EQ(*controller_->state().tables().policy, model::Policy());
+  policy = twoQueues(4, 0);
+  policy.queues[1].limit.gpus = kWholeGpu * 3;
+  EXPECT_FALSE(share(policy)) << "more guaranteed than allowed";
+  policy = twoQueues(4, 0);
+  policy.queues[1].parent = policy.queues[2].id;
+  EXPECT_FALSE(share(policy)) << "before its parent";
+  policy = twoQueues(4, 0);
+  policy.queues[1].parent = model::kDefaultQueue;
+  EXPECT_FALSE(share(policy)) << "below default";
+}
+
+TEST_F(ControllerTest, NumbersThatAnEarlierLifeUsedAreNotGivenAgain) {
+  engine_.inUse = {AttemptId(40), JobId(50)};
+  boot({node("a", 4)});
+  const auto answer = submit(job(1, 1));
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->jobs.at(0).id, JobId(51));
+  EXPECT_EQ(record(51).attempt, AttemptId(41));
 }
 
 }  // namespace

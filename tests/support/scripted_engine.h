@@ -23,6 +23,8 @@ class ScriptedEngine final : public ports::Engine {
     ports::AttemptFinished end;  // once not alive
   };
 
+  ports::NumbersInUse inUse;  // by things of an earlier life
+
   // While deaf, calls are lost, as those of a server that dies before it makes them.
   void setDeaf(bool deaf) { deaf_ = deaf; }
 
@@ -32,6 +34,7 @@ class ScriptedEngine final : public ports::Engine {
   void start(ports::AttemptOrder order) override;
   void stop(AttemptId attempt, model::StopReason reason, Duration grace) override;
   void adopt(ports::AttemptOrder order) override;
+  [[nodiscard]] ports::NumbersInUse numbersInUse() const override { return inUse; }
   void forget(AttemptId attempt) override;
 
   void run(AttemptId attempt);  // reports it as running

@@ -11,6 +11,8 @@ using model::AttemptOutcome;
 
 namespace {
 
+constexpr auto kFilesGone = "it ran, and its files are gone: what became of it is not known";
+
 // Of checkpoints, at one look: a job must not hold up the engine by what it writes.
 constexpr std::size_t kMostEntriesMeasured = 20'000;
 constexpr Duration kMostTorn = seconds(2);
@@ -30,10 +32,13 @@ void LocalEngine::Core::examine(Attempt& attempt) {
       return watchSupervisor(attempt, found.claim);
     case ClaimState::kAbandoned: {
       const auto stop = stopWanted(attempt);
-      const auto outcome = stop ? AttemptOutcome::kStopped : AttemptOutcome::kLaunchFailed;
+      const bool began = attempt.order && attempt.order->began;
+      const auto outcome = stop    ? AttemptOutcome::kStopped
+                           : began ? AttemptOutcome::kSupervisorLost
+                                   : AttemptOutcome::kLaunchFailed;
       return finish(attempt,
                     notStarted(attempt.id, outcome, stop.value_or(model::StopReason::kNone),
-                               rankCount(attempt), "it was never started"));
+                               rankCount(attempt), began ? kFilesGone : "it was never started"));
     }
     case ClaimState::kTorn:
       // It is being written, or was when the machine went down: time tells.
@@ -185,6 +190,11 @@ void LocalEngine::Core::unclaimed(Attempt& attempt) {
   }
   if (!attempt.order) {
     return abandon(attempt, AttemptOutcome::kLaunchFailed, "nobody asked for it");
+  }
+  if (attempt.order->began) {
+    if (exists(attempt.directory)) static_cast<void>(abandonClaim(attempt.directory));
+    return finish(attempt, notStarted(attempt.id, AttemptOutcome::kSupervisorLost,
+                                      model::StopReason::kNone, rankCount(attempt), kFilesGone));
   }
   prepare(attempt);
 }

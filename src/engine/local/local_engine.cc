@@ -6,6 +6,7 @@
 
 #include "engine/local/engine_core.h"
 #include "engine/local/launch_builder.h"
+#include "engine/local/log_retention.h"
 
 namespace bole::engine {
 
@@ -34,6 +35,11 @@ void LocalEngine::stop(AttemptId attempt, model::StopReason reason, Duration gra
 
 void LocalEngine::forget(AttemptId attempt) {
   core_->post([core = core_.get(), attempt] { core->forget(attempt); });
+}
+
+ports::NumbersInUse LocalEngine::numbersInUse() const {
+  return {AttemptId(highestNumberIn(core_->layout.attempts())),
+          JobId(highestNumberIn(core_->layout.work()))};
 }
 
 Result<void> LocalEngine::check() const {

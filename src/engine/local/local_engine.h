@@ -53,6 +53,7 @@ class LocalEngine final : public ports::Engine {
   void start(ports::AttemptOrder order) override;
   void stop(AttemptId attempt, model::StopReason reason, Duration grace) override;
   void adopt(ports::AttemptOrder order) override;
+  [[nodiscard]] ports::NumbersInUse numbersInUse() const override;
   void forget(AttemptId attempt) override;
 
   // To be called once every live attempt was handed over after a restart: attempts on the disk that

@@ -171,6 +171,36 @@ TEST_F(LocalEngineTest, AdoptedAfterItsFilesWereWrittenItIsStarted) {
   expectNoProcess();
 }
 
+TEST_F(LocalEngineTest, WhatRanIsNotStartedAgainThoughItsFilesAreGone) {
+  for (const bool directoryThere : {false, true}) {
+    const AttemptId id(directoryThere ? 2 : 1);
+    engineUp();
+    if (directoryThere) fs::create_directories(directory(id));
+    auto mine = order(id, {"exit"});
+    mine.began = true;
+    engine->adopt(mine);
+    const auto end = finished(id);
+    EXPECT_EQ(end.outcome, AttemptOutcome::kSupervisorLost);
+    EXPECT_FALSE(end.ranks.at(0).known);
+    engineAnew();
+    engine->adopt(mine);
+    EXPECT_EQ(finished(id, 1).outcome, AttemptOutcome::kSupervisorLost) << "also when asked again";
+    EXPECT_EQ(runs(id), 0U);
+    engineDown();
+  }
+  expectNoProcess();
+}
+
+TEST_F(LocalEngineTest, TheNumbersInUseAreThoseOfTheDirectories) {
+  engineUp();
+  EXPECT_EQ(engine->numbersInUse().attempt, AttemptId());
+  fs::create_directories(directory(AttemptId(7)));
+  fs::create_directories(options.home + "/work/12");
+  fs::create_directories(options.home + "/work/notanumber");
+  EXPECT_EQ(engine->numbersInUse().attempt, AttemptId(7));
+  EXPECT_EQ(engine->numbersInUse().job, JobId(12));
+}
+
 TEST_F(LocalEngineTest, AdoptedBeforeTheClaimOneOfTwoSupervisorsRunsIt) {
   engineUp();
   Gate gate(options.home, kFirst, "claim");

@@ -17,6 +17,22 @@ Bytes sizeOfLogs(const std::string& attemptDirectory) {
   return sizeOfTree(attemptDirectory, "log", entries).value_or(Bytes(0));
 }
 
+// The names in a directory that are numbers, in order.
+std::vector<std::uint64_t> numbersIn(const std::string& directory) {
+  std::vector<std::uint64_t> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end;
+       at.increment(error)) {
+    const auto name = at->path().filename().string();
+    std::uint64_t number = 0;
+    const auto* last = name.data() + name.size();
+    const auto [stopped, wrong] = std::from_chars(name.data(), last, number);
+    if (wrong == std::errc() && stopped == last && number != 0) found.push_back(number);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 }  // namespace
 
 bool isForgotten(const std::string& attemptDirectory) {
@@ -29,18 +45,14 @@ bool isForgotten(const std::string& attemptDirectory) {
   return !error;
 }
 
+std::uint64_t highestNumberIn(const std::string& directory) {
+  const auto numbers = numbersIn(directory);
+  return numbers.empty() ? 0 : numbers.back();
+}
+
 std::vector<AttemptId> attemptsOnDisk(const Layout& layout) {
   std::vector<AttemptId> found;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(layout.attempts(), error), end; !error && at != end;
-       at.increment(error)) {
-    const auto name = at->path().filename().string();
-    std::uint64_t number = 0;
-    const auto* last = name.data() + name.size();
-    const auto [stopped, wrong] = std::from_chars(name.data(), last, number);
-    if (wrong == std::errc() && stopped == last && number != 0) found.emplace_back(number);
-  }
-  std::sort(found.begin(), found.end());
+  for (const auto number : numbersIn(layout.attempts())) found.emplace_back(number);
   return found;
 }
 

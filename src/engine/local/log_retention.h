@@ -20,6 +20,7 @@ struct RetentionLimits {
 [[nodiscard]] bool isForgotten(const std::string& attemptDirectory);
 
 // The attempts that have a directory.
+[[nodiscard]] std::uint64_t highestNumberIn(const std::string& directory);  // 0: none
 [[nodiscard]] std::vector<AttemptId> attemptsOnDisk(const Layout& layout);
 
 // Attempts that are forgotten but for their logs. One thread; blocks on the disk.

@@ -56,6 +56,7 @@ class JobReader {
     }
     if (!hasTasks) draft_.tasks.push_back(std::move(single_));
     for (const auto& task : draft_.tasks) BOLE_TRY(checkTask(task));
+    BOLE_TRY(applyPreemptible());
     BOLE_TRY(applyGang());
     return finishJob(session_, std::move(draft_));
   }
@@ -77,12 +78,19 @@ class JobReader {
         {"project",
          [&](const Value& v) { return readBy(reader_, v, "a name", parseName, draft_.project); }},
         {"queue",
+         [&](const Value& v) { return readBy(reader_, v, "a name", parseName, text.queue); }},
+        {"priority", [&](const Value& v) { return readPriority(v); }},
+        {"preemptible",
          [&](const Value& v) -> Result<void> {
-           BOLE_TRY(readBy(reader_, v, "a name", parseName, text.queue));
-           warnOfQueue(session_, v.at, text.queue);
+           BOLE_ASSIGN(shape.preemptible, reader_.readFlag(v));
+           preemptible_ = v;
            return {};
          }},
-        {"priority", [&](const Value& v) { return readPriority(v); }},
+        {"spot",
+         [&](const Value& v) -> Result<void> {
+           BOLE_ASSIGN(shape.spot, reader_.readFlag(v));
+           return {};
+         }},
         {"tasks", [&](const Value& v) { return readTasks(v); }},
         {"gang",
          [&](const Value& v) -> Result<void> {
@@ -175,6 +183,19 @@ class JobReader {
           std::move(number).error().expectedValue("low, normal, high, or -1000000 to 1000000"));
     priority = static_cast<std::int32_t>(*number);
     return {};
+  }
+
+  // What someone sits at, or others rely on, goes on unless it says that it need not.
+  Result<void> applyPreemptible() {
+    auto& shape = draft_.spec.shape;
+    if (!preemptible_) {
+      shape.preemptible = shape.kind == model::JobKind::kJob;
+      return {};
+    }
+    if (shape.preemptible || !shape.spot) return {};
+    return fail(reader_.error(*preemptible_, "a spot job can be stopped for any other")
+                    .expectedValue("true")
+                    .withHint("leave out `spot` or `preemptible`"));
   }
 
   Result<void> readTasks(const Value& value) {
@@ -534,6 +555,7 @@ class JobReader {
   JobDraft draft_;
   TaskDraft single_;
   Gang gang_;
+  std::optional<Value> preemptible_;
 };
 
 }  // namespace

@@ -74,6 +74,7 @@ tasks:
   EXPECT_EQ(job.project, "vision");
   EXPECT_EQ(text.name, "train");
   EXPECT_EQ(text.queue, "night");
+  EXPECT_TRUE(job.warnings.empty());
   EXPECT_EQ(shape.priority, 1000);
   EXPECT_EQ(shape.minAvailable, 6U);
   EXPECT_EQ(shape.restart,
@@ -88,6 +89,18 @@ tasks:
   EXPECT_EQ(text.tasks[1].workingDir, "/srv/ps");
   EXPECT_EQ(text.labels, (model::EnvList{{"team", "vision"}, {"paper", "12"}}));
   EXPECT_EQ(text.tasks[1].command, (Words{"python", "ps.py"}));
+}
+
+TEST(BoleYaml, WhoMayStopIt) {
+  const auto shapeOf = [](const std::string& fields) {
+    return parseOne("name: a\ncommand: x\n" + fields).spec.shape;
+  };
+  EXPECT_TRUE(shapeOf("").preemptible);
+  EXPECT_FALSE(shapeOf("").spot);
+  EXPECT_FALSE(shapeOf("preemptible: false\n").preemptible);
+  EXPECT_TRUE(shapeOf("preemptible: true\nspot: true\n").spot);
+  EXPECT_TRUE(shapeOf("spot: true\n").preemptible);
+  EXPECT_FALSE(shapeOf("spot: false\npreemptible: false\n").preemptible);
 }
 
 TEST(BoleYaml, EveryFieldOfATask) {

@@ -49,6 +49,10 @@ inline constexpr std::size_t kMaxNameLength = 63;
 // the start are refused: nothing expands them.
 [[nodiscard]] Result<std::string> resolvePath(std::string_view path, std::string_view directory);
 
+// As parseSize and parseCpus, of something larger than one replica. `most`: whole PiB, whole CPUs.
+[[nodiscard]] Result<Bytes> parseSizeUpTo(std::string_view text, Bytes most);
+[[nodiscard]] Result<MilliCpu> parseCpusUpTo(std::string_view text, MilliCpu most);
+
 // Kubernetes quantities: "512Mi" (2^20), "512M" (10^6), "1e9", "100m"; bytes are rounded up.
 [[nodiscard]] Result<Bytes> parseKubernetesBytes(std::string_view text);
 [[nodiscard]] Result<MilliCpu> parseKubernetesCpus(std::string_view text);

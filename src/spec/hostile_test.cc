@@ -83,8 +83,7 @@ TEST(HostileSpec, AFullMebibyteIsTheMost) {
   const auto full = kJob + "#" + std::string(kMaxSpecBytes - kJob.size() - 1, 'x');
   EXPECT_TRUE(parse(full));
   EXPECT_EQ(messageOf(full + "x"),
-            "bole.yaml:1:1: the file is too large for a job's description: found 1048577 bytes, "
-            "expected at most 1048576");
+            "bole.yaml:1:1: the file is too large: found 1048577 bytes, expected at most 1048576");
 }
 
 // Each of these took 4 to 30 seconds before positions on long lines, missing variables and

@@ -271,12 +271,6 @@ Result<Parsed> finishJob(Session& session, JobDraft draft) {
   return parsed;
 }
 
-void warnOfQueue(Session& session, Position at, const std::string& queue) {
-  if (queue == "default") return;
-  session.reader.warn(
-      at, fmt::format("queue: queues come later: {} changes nothing yet", quoted(queue)));
-}
-
 Result<void> grow(Session& session, const Value& value, std::size_t bytes) {
   constexpr std::size_t kMost = 16 * 1024 * 1024;
   session.grown += bytes;

@@ -68,9 +68,6 @@ struct JobDraft {
 // tasks, user, directory and upload.
 [[nodiscard]] Result<Parsed> finishJob(Session& session, JobDraft draft);
 
-// There is one queue so far: another's name is kept, and changes nothing.
-void warnOfQueue(Session& session, Position at, const std::string& queue);
-
 // A bare name: its value from the context, or one more missing name.
 [[nodiscard]] Result<void> takeBareEnv(Session& session, const Value& value,
                                        const std::string& name, Environment& env);
@@ -81,16 +78,5 @@ void warnOfQueue(Session& session, Position at, const std::string& queue);
 
 // What Linux takes for one argument, and for one variable with its name; execve(2), MAX_ARG_STRLEN.
 inline constexpr std::size_t kMaxArgument = 128 * 1024 - 1;
-
-// Reads a scalar by a grammar of grammar.h or spec.h.
-template <class T, class Parse>
-[[nodiscard]] Result<void> readBy(const Reader& reader, const Value& value,
-                                  std::string_view expected, Parse&& parse, T& out) {
-  BOLE_ASSIGN(const auto text, reader.readText(value, expected));
-  auto parsed = parse(text);
-  if (!parsed) return fail(reader.error(value, std::move(parsed).error()));
-  out = std::move(*parsed);
-  return {};
-}
 
 }  // namespace bole::spec

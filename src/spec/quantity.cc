@@ -1,4 +1,6 @@
 // Sizes and CPUs, as people write them and as Kubernetes does.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -102,6 +104,10 @@ Result<std::int64_t> parseQuantity(std::string_view text, std::int64_t perUnit, 
 }  // namespace
 
 Result<Bytes> parseSize(std::string_view text) {
+  return parseSizeUpTo(text, kMaxSize);
+}
+
+Result<Bytes> parseSizeUpTo(std::string_view text, Bytes most) {
   auto rest = trim(text);
   if (hasLeadingZero(rest)) return refuse(text, "not a size", kSizeExpected, kLeadingZero);
   const auto number = takeDecimal(rest);
@@ -118,11 +124,18 @@ Result<Bytes> parseSize(std::string_view text) {
     return refuse(text, "not a size", kSizeExpected,
                   "units are B, KiB MiB GiB TiB (2^10 each) and KB MB GB TB (10^3 each)");
   const auto bytes = scaleUp(*number, scale);
-  if (!bytes || *bytes > kMaxSize.value) return refuse(text, "too large", "at most 1 PiB");
+  if (!bytes || *bytes > most.value) {
+    const auto expected = fmt::format("at most {} PiB", most.value >> 50);
+    return refuse(text, "too large", expected.c_str());
+  }
   return Bytes(*bytes);
 }
 
 Result<MilliCpu> parseCpus(std::string_view text) {
+  return parseCpusUpTo(text, kMaxCpus);
+}
+
+Result<MilliCpu> parseCpusUpTo(std::string_view text, MilliCpu most) {
   auto rest = trim(text);
   if (hasLeadingZero(rest))
     return refuse(text, "not a number of CPUs", kCpusExpected, kLeadingZero);
@@ -131,7 +144,10 @@ Result<MilliCpu> parseCpus(std::string_view text) {
     return refuse(text, "not a number of CPUs", kCpusExpected);
   const auto milli = scaleExactly(*number, rest == "m" ? 1 : 1000);
   if (!milli) return refuse(text, "finer than a thousandth of a CPU, or too large", kCpusExpected);
-  if (*milli > kMaxCpus.value) return refuse(text, "too large", "at most 100000 CPUs");
+  if (*milli > most.value) {
+    const auto expected = fmt::format("at most {} CPUs", most.value / 1000);
+    return refuse(text, "too large", expected.c_str());
+  }
   return MilliCpu(*milli);
 }
 

@@ -31,6 +31,13 @@ std::string hintForNumber(const std::string& text) {
 
 }  // namespace
 
+std::string shownName(const std::string& fileName) {
+  constexpr std::size_t kLongest = 4096;
+  std::string name = fileName.empty() || fileName.size() > kLongest ? "-" : fileName;
+  std::replace_if(name.begin(), name.end(), isControl, '?');
+  return findInvalidUtf8(name) == std::string::npos ? name : "-";
+}
+
 std::string describeFound(const Node& node) {
   switch (node.kind) {
     case NodeKind::kNull:

@@ -78,6 +78,20 @@ class Reader {
   Position firstUnsaid_;
 };
 
+// Reads a scalar by a grammar of grammar.h or spec.h.
+template <class T, class Parse>
+[[nodiscard]] Result<void> readBy(const Reader& reader, const Value& value,
+                                  std::string_view expected, Parse&& parse, T& out) {
+  BOLE_ASSIGN(const auto text, reader.readText(value, expected));
+  auto parsed = parse(text);
+  if (!parsed) return fail(reader.error(value, std::move(parsed).error()));
+  out = std::move(*parsed);
+  return {};
+}
+
+// A file's name as it may stand in every message and in listings; "-" where it may not.
+[[nodiscard]] std::string shownName(const std::string& fileName);
+
 // "'text'" cut to a readable length, "a list", "fields", "nothing".
 [[nodiscard]] std::string describeFound(const Node& node);
 

@@ -39,14 +39,6 @@ Result<void> checkContext(const Reader& reader, const ParseContext& context) {
   return {};
 }
 
-// It stands in every message and in listings.
-std::string nameOf(const SpecFile& file) {
-  constexpr std::size_t kLongest = 4096;
-  std::string name = file.name.empty() || file.name.size() > kLongest ? "-" : file.name;
-  std::replace_if(name.begin(), name.end(), isControl, '?');
-  return findInvalidUtf8(name) == std::string::npos ? name : "-";
-}
-
 Result<Parsed> readDocument(Session& session, const Node& root) {
   return isKubernetesObject(root) ? readVolcanoJob(session, root) : readBoleYaml(session, root);
 }
@@ -54,7 +46,7 @@ Result<Parsed> readDocument(Session& session, const Node& root) {
 }  // namespace
 
 Result<ParsedFile> parseSpec(const SpecFile& file, const ParseContext& context) {
-  const auto name = nameOf(file);
+  const auto name = shownName(file.name);
   Reader reader(name);
   BOLE_TRY(checkContext(reader, context));
   BOLE_ASSIGN(const auto documents, readYaml(file.text, name));

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "spec/policy.h"
 #include "spec/spec.h"
 
 namespace bole::spec {
@@ -52,12 +53,24 @@ std::string answerTo(const Case& one, const std::string& fileName) {
   return out.str();
 }
 
-void expectAnswers(const std::string& table, const std::string& fileName, std::size_t least) {
+std::string answerToPolicy(const Case& one, const std::string& fileName) {
+  const auto parsed = parsePolicy({one.text, fileName});
+  if (!parsed) return std::string(kAnswer) + "error: " + parsed.error().message() + "\n";
+  auto out = std::string(kAnswer) + "accepted\n";
+  for (const auto& warning : parsed->warnings)
+    out += std::string(kAnswer) + "warning: " + warning + "\n";
+  return out;
+}
+
+using Answer = std::string (*)(const Case&, const std::string&);
+
+void expectAnswers(const std::string& table, const std::string& fileName, std::size_t least,
+                   Answer answer = answerTo) {
   const auto cases = readCases(std::string(SPEC_TESTDATA) + "/" + table);
   EXPECT_GE(cases.size(), least);
   for (const auto& one : cases) {
     EXPECT_FALSE(one.answer.empty()) << table << ": " << one.title << ": no answer is written";
-    EXPECT_EQ(answerTo(one, fileName), one.answer) << table << ": " << one.title;
+    EXPECT_EQ(answer(one, fileName), one.answer) << table << ": " << one.title;
   }
 }
 
@@ -67,6 +80,10 @@ TEST(SpecGolden, BoleYaml) {
 
 TEST(SpecGolden, VolcanoJobs) {
   expectAnswers("volcano.txt", "job.yaml", 50);
+}
+
+TEST(SpecGolden, Policies) {
+  expectAnswers("policy.txt", "policy.yaml", 40, answerToPolicy);
 }
 
 }  // namespace

@@ -170,10 +170,8 @@ class VolcanoReader {
         {"policies", keep(policies)},
         {"plugins", keep(plugins_)},
         {"queue",
-         [&](const Value& v) -> Result<void> {
-           BOLE_TRY(readBy(reader_, v, "a name", parseName, draft_.spec.text.queue));
-           warnOfQueue(session_, v.at, draft_.spec.text.queue);
-           return {};
+         [&](const Value& v) {
+           return readBy(reader_, v, "a name", parseName, draft_.spec.text.queue);
          }},
         {"maxRetry", count(maxRetry)},
         {"ttlSecondsAfterFinished", count(ttl)},

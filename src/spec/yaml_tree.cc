@@ -470,7 +470,7 @@ std::size_t findInvalidUtf8(std::string_view text) {
 Result<std::vector<NodePtr>> readYaml(std::string_view text, std::string_view fileName) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   if (text.size() > kMaxSpecBytes) {
-    return fail(makeError(ErrorCode::kInvalid, "the file is too large for a job's description")
+    return fail(makeError(ErrorCode::kInvalid, "the file is too large")
                     .at(formatPlace(fileName, {}))
                     .foundValue(fmt::format("{} bytes", text.size()))
                     .expectedValue(fmt::format("at most {}", kMaxSpecBytes)));

@@ -119,13 +119,14 @@ void holdJob(const model::JobSpec& spec) {
   hold(*again == spec, "a job survives JSON", text);
 }
 
+void holdSpecError(const Error& error, const spec::SpecFile& file) {
+  holdError(error, Speaker::kSpec);
+  holdPlace(error.where, file.name, file.text);
+}
+
 void parseAndHold(const spec::SpecFile& file, const spec::ParseContext& context) {
   const auto parsed = spec::parseSpec(file, context);
-  if (!parsed) {
-    holdError(parsed.error(), Speaker::kSpec);
-    holdPlace(parsed.error().where, file.name, file.text);
-    return;
-  }
+  if (!parsed) return holdSpecError(parsed.error(), file);
   hold(!parsed->jobs.empty() && parsed->jobs.size() <= 1000, "1 to 1000 jobs");
   for (const auto& job : parsed->jobs) {
     holdJob(job.spec);

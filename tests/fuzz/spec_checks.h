@@ -8,6 +8,9 @@ namespace bole::fuzz {
 
 void parseAndHold(const spec::SpecFile& file, const spec::ParseContext& context);
 
+// Of the text of a file: its place is inside of it.
+void holdSpecError(const Error& error, const spec::SpecFile& file);
+
 void holdJob(const model::JobSpec& spec);
 
 // A submitter as the fuzzers have him.

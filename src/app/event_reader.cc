@@ -119,6 +119,11 @@ struct Summary {
   std::string operator()(const model::CheckpointRecorded& e) const {
     return fmt::format("attempt {}: checkpoint at epoch {}", e.attempt.value, e.epoch);
   }
+  std::string operator()(const model::ReservationMade& e) const {
+    return e.nodes.empty()
+               ? fmt::format("nothing is kept for job {} any more", e.job.value)
+               : fmt::format("{} nodes are being drained for job {}", e.nodes.size(), e.job.value);
+  }
   std::string operator()(const model::PolicySet& e) const {
     return fmt::format("the cloud is shared among {} queues", e.policy.queues.size());
   }

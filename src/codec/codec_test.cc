@@ -73,8 +73,9 @@ TEST(Codec, EveryKindOfEventSurvivesARoundTrip) {
       model::CheckpointRecorded{AttemptId(1), 5, kMiB, SideId(7)},
       model::JobForgotten{JobId(1)},
       model::PolicySet{twoQueues()},
+      model::ReservationMade{JobId(1), {NodeId(2), NodeId(3)}},
   };
-  static_assert(std::variant_size_v<model::Event> == 16,
+  static_assert(std::variant_size_v<model::Event> == 17,
                 "a new kind of event belongs into this list");
   std::size_t index = 0;
   for (const auto& event : events) {

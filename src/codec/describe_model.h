@@ -310,6 +310,12 @@ void describe(V& v, T& x) {
           "microseconds after which use of the past counts half; 0: only now counts");
 }
 
+template <class V, Described<model::ReservationMade> T>
+void describe(V& v, T& x) {
+  v.required("job", x.job, "");
+  v.field("nodes", x.nodes, "that are drained for it; none: no longer");
+}
+
 template <class V, Described<model::PolicySet> T>
 void describe(V& v, T& x) {
   v.required("policy", x.policy, "how the cloud is shared from here on");
@@ -369,6 +375,7 @@ void describe(V& v, T& x) {
   v.field("attempts", x.attempts);
   v.field("retries", x.retries);
   v.field("stop", x.stop);
+  v.field("reserved_on", x.reservedOn);
   v.field("freed_for", x.freedFor);
   v.field("outcome", x.outcome);
   v.field("first_failed", x.firstFailed);

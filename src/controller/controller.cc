@@ -324,6 +324,12 @@ void Controller::schedule(Batch& batch) {
     if (!startAttempt(batch, start)) setWaiting({start.job, {model::Reason{}}});
   }
   for (const auto& eviction : plan.evictions) evict(batch, eviction);
+  for (const auto& reservation : plan.reservations) {
+    const auto* job = state_.tables().jobs.find(reservation.job);
+    if (job->reservedOn == reservation.nodes) continue;
+    static_cast<void>(emit(batch, model::ReservationMade{reservation.job, reservation.nodes},
+                           kScheduler, job->project));
+  }
   for (auto& waiting : plan.waiting) setWaiting(std::move(waiting));
 }
 

@@ -105,6 +105,13 @@ struct StopRequested {
   JobId beneficiary;  // for kPreempted: the job that what is freed is held for
 };
 
+// From here on these nodes are drained for a job that has waited too long; none: no longer.
+struct ReservationMade {
+  static constexpr const char* kKind = "reservation.made";
+  JobId job;
+  std::vector<NodeId> nodes;
+};
+
 // How the cloud is shared from here on.
 struct PolicySet {
   static constexpr const char* kKind = "policy.set";
@@ -151,10 +158,10 @@ struct JobForgotten {
   JobId job;
 };
 
-using Event =
-    std::variant<ServerStarted, ClockAdjusted, ProjectCreated, UserSeen, NodeRegistered, NodeLost,
-                 JobSubmitted, AttemptPlanned, AttemptStarted, StopRequested, AttemptEnded,
-                 JobRequeued, JobEnded, CheckpointRecorded, JobForgotten, PolicySet>;
+using Event = std::variant<ServerStarted, ClockAdjusted, ProjectCreated, UserSeen, NodeRegistered,
+                           NodeLost, JobSubmitted, AttemptPlanned, AttemptStarted, StopRequested,
+                           AttemptEnded, JobRequeued, JobEnded, CheckpointRecorded, JobForgotten,
+                           PolicySet, ReservationMade>;
 
 [[nodiscard]] inline const char* kindOf(const Event& event) {
   return std::visit([](const auto& body) { return std::decay_t<decltype(body)>::kKind; }, event);

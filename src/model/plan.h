@@ -49,6 +49,13 @@ struct Eviction {
   JobId beneficiary;
 };
 
+// A place that is kept for a job that has waited too long.
+struct Reservation {
+  JobId job;
+  std::vector<NodeId> nodes;
+  Timestamp start;  // expected
+};
+
 struct Waiting {
   JobId job;
   std::vector<Reason> reasons;  // at least one
@@ -57,6 +64,7 @@ struct Waiting {
 struct Plan {
   std::vector<Start> starts;  // in the order decided
   std::vector<Eviction> evictions;
+  std::vector<Reservation> reservations;
   std::vector<Waiting> waiting;  // every queued job that does not start, in queue order
   Timestamp nextLook;            // when time alone may change the plan (a back-off ends); 0: never
   // Capacity is kept for a job, or is being freed for one: the next plan must look at the whole

@@ -145,7 +145,7 @@ std::optional<std::vector<model::RankPlacement>> placeOnOneNode(World& world,
     cpus += task.cpus * task.replicas;
     memory += task.memory * task.replicas;
   }
-  if (gpus == 0 || node.cpus < cpus || node.memory < memory) return std::nullopt;
+  if (!node.open || gpus == 0 || node.cpus < cpus || node.memory < memory) return std::nullopt;
   const auto from = candidates(node, request);
   if (from.size() < gpus) return std::nullopt;
   auto chosen = bestLinked(node, from, gpus);
@@ -204,6 +204,15 @@ std::vector<std::uint32_t> candidates(const FreeNode& node, const model::GpuRequ
     if (node.idle[i] && matches(request, node.node->gpus[i])) out.push_back(i);
   }
   return out;
+}
+
+bool couldServe(const FreeNode& node, const model::JobShape& shape) {
+  return std::any_of(shape.tasks.begin(), shape.tasks.end(), [&](const model::TaskShape& task) {
+    const auto gpus = std::count_if(node.node->gpus.begin(), node.node->gpus.end(),
+                                    [&](const model::Gpu& gpu) { return matches(task.gpus, gpu); });
+    return gpus >= task.gpus.count && node.node->cpus >= task.cpus &&
+           node.node->memory >= task.memory;
+  });
 }
 
 std::uint32_t leastReplicas(const model::JobShape& shape, std::uint32_t task) {

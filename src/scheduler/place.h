@@ -35,6 +35,9 @@ struct GangTry {
 // The fewest replicas of this task with which the gang may start.
 [[nodiscard]] std::uint32_t leastReplicas(const model::JobShape& shape, std::uint32_t task);
 
+// Could a rank of the shape ever be on this node?
+[[nodiscard]] bool couldServe(const FreeNode& node, const model::JobShape& shape);
+
 // The idle GPUs of the node that the request means.
 [[nodiscard]] std::vector<std::uint32_t> candidates(const FreeNode& node,
                                                     const model::GpuRequest& request);

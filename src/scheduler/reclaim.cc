@@ -48,16 +48,6 @@ Amount certainAmount(const World& world, const model::JobShape& shape) {
   return all;
 }
 
-// Could a rank of the shape ever be on this node?
-bool couldServe(const FreeNode& node, const model::JobShape& shape) {
-  return std::any_of(shape.tasks.begin(), shape.tasks.end(), [&](const model::TaskShape& task) {
-    const auto gpus = std::count_if(node.node->gpus.begin(), node.node->gpus.end(),
-                                    [&](const model::Gpu& gpu) { return matches(task.gpus, gpu); });
-    return gpus >= task.gpus.count && node.node->cpus >= task.cpus &&
-           node.node->memory >= task.memory;
-  });
-}
-
 }  // namespace
 
 Reclaim::Reclaim(const model::Tables& tables, const Queues& queues, Timestamp now) {

@@ -5,14 +5,15 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "scheduler/keep.h"
 #include "scheduler/obstacles.h"
 #include "scheduler/order.h"
 #include "scheduler/place.h"
 #include "scheduler/reclaim.h"
+#include "scheduler/reserve.h"
 #include "scheduler/world.h"
 
 namespace bole::scheduler {
@@ -37,7 +38,8 @@ class Cycle {
         now_(tables, Of::kNow),
         order_(now_.queues()),
         reclaim_(tables, now_.queues(), now),
-        reclaims_(mayReclaim(tables)) {
+        reclaims_(mayReclaim(tables)),
+        reserve_(tables, now) {
     tables.attempts.forEach([&](AttemptId, const model::AttemptRecord& attempt) {
       if (!attempt.live) return true;
       const auto& job = *tables.jobs.find(attempt.job);
@@ -79,11 +81,11 @@ class Cycle {
  private:
   void look(Order::Class& of) {
     const auto& job = *of.jobs.begin()->second;
-    if (start(job) || makeRoom(job)) return order_.started(of);
+    if (start(job) || backfill(job) || makeRoom(job)) return order_.started(of);
     auto why = obstacles(now_, *job.shape);
-    if (const auto keeper = keptFor(job)) why = {ahead(*keeper)};
+    if (auto ahead = aheadOf(job)) why = {std::move(*ahead)};
     for (const auto& [turn, other] : of.jobs) waiting_[other->id] = why;
-    keepIfImpatient(job);
+    reserveIfImpatient(job);
     order_.refused(of);
   }
 
@@ -92,9 +94,13 @@ class Cycle {
     if (!ranks) return false;
     if (later_) later_->take(*job.shape, *ranks);
     if (unkept_) unkept_->take(*job.shape, *ranks);
-    started_.insert(job.id);
-    plan_.starts.push_back({job.id, std::move(*ranks)});
+    begin(job, std::move(*ranks));
     return true;
+  }
+
+  void begin(const model::JobRecord& job, std::vector<model::RankPlacement> ranks) {
+    started_.insert(job.id);
+    plan_.starts.push_back({job.id, std::move(ranks)});
   }
 
   // By stopping others, or by what is being stopped already. Its place is held until it is free.
@@ -127,31 +133,67 @@ class Cycle {
     waiting_[job.id] = {reason};
   }
 
-  // The first blocked job that has lost patience is kept what it could use, until it starts.
-  void keepIfImpatient(const model::JobRecord& job) {
-    if (unkept_) return;
+  // One job a pool, and one a queue that is at its limit, has a place kept for it: the first of
+  // those that have lost patience.
+  void reserveIfImpatient(const model::JobRecord& job) {
     if (time_ - job.queuedAt < tables_.policy->patience)
       return lookAgainAt(job.queuedAt + tables_.policy->patience);
-    keeper_ = job.id;
+    if (!pools_.insert(poolOf(job)).second) return;
+    auto found = reserve_.find(now_, job);
+    if (!found) return;
     plan_.keeps = true;
-    unkept_ = now_;
-    keepFor(now_, *job.shape);
-    if (later_) keepFor(*later_, *job.shape);
+    plan_.reservations.push_back({job.id, found->nodes(), found->start});
+    if (!unkept_) unkept_ = now_;
+    keepReserved(now_, *job.shape, *found);
+    if (later_) keepReserved(*later_, *job.shape, *found);
+    reserved_.push_back(std::move(*found));
   }
 
-  // Would the job fit if nothing were kept?
-  [[nodiscard]] std::optional<JobId> keptFor(const model::JobRecord& job) {
+  // What could ever serve the job, and the queue that keeps it from more, if one does.
+  [[nodiscard]] std::pair<std::vector<bool>, std::size_t> poolOf(const model::JobRecord& job) {
+    std::vector<bool> nodes;
+    for (const auto& node : now_.nodes()) nodes.push_back(couldServe(node, *job.shape));
+    const auto& why = waiting_.at(job.id).front();
+    const bool byQueue = why.obstacle == model::Obstacle::kQueueLimit ||
+                         why.obstacle == model::Obstacle::kGuaranteed;
+    return {std::move(nodes), byQueue ? now_.queues().indexOf(job.shape->queue) : 0};
+  }
+
+  // Into what is kept for others goes only what is sure to have ended before they start.
+  bool backfill(const model::JobRecord& job) {
+    if (reserved_.empty() || job.shape->timeLimit.value == 0) return false;
+    const auto mark = unkept_->mark();
+    auto ranks = placeGang(*unkept_, *job.shape);
+    if (!ranks) return false;
+    const auto end = time_ + job.shape->timeLimit + job.shape->grace;
+    const bool early = std::all_of(reserved_.begin(), reserved_.end(), [&](const Reserved& kept) {
+      return end <= kept.start || !kept.touches(*unkept_, *ranks);
+    });
+    if (!early) {
+      unkept_->rollBack(mark);
+      return false;
+    }
+    now_.hold(*job.shape, *ranks);
+    if (later_) later_->hold(*job.shape, *ranks);
+    begin(job, std::move(*ranks));
+    return true;
+  }
+
+  // For whom is kept what the job would otherwise be given?
+  [[nodiscard]] std::optional<model::Reason> aheadOf(const model::JobRecord& job) {
     if (!unkept_) return std::nullopt;
     const auto mark = unkept_->mark();
-    const bool fits = placeGang(*unkept_, *job.shape).has_value();
+    const auto ranks = placeGang(*unkept_, *job.shape);
     unkept_->rollBack(mark);
-    return fits ? std::optional(keeper_) : std::nullopt;
-  }
-
-  [[nodiscard]] static model::Reason ahead(JobId keeper) {
+    if (!ranks) return std::nullopt;
+    const auto kept = std::find_if(reserved_.begin(), reserved_.end(), [&](const Reserved& other) {
+      return other.touches(*unkept_, *ranks);
+    });
+    const auto& who = kept == reserved_.end() ? reserved_.front() : *kept;
     model::Reason reason;
     reason.obstacle = model::Obstacle::kAhead;
-    reason.ahead = keeper;
+    reason.ahead = who.job;
+    reason.until = who.start;
     return reason;
   }
 
@@ -180,8 +222,10 @@ class Cycle {
   std::unordered_set<JobId> started_;
   std::unordered_map<JobId, std::vector<model::Reason>> waiting_;
   std::size_t looked_ = 0;
-  JobId keeper_;
-  std::optional<World> unkept_;  // as if nothing were kept; set once there is a keeper
+  Reserve reserve_;
+  std::vector<Reserved> reserved_;
+  std::set<std::pair<std::vector<bool>, std::size_t>> pools_;  // that have a reservation
+  std::optional<World> unkept_;  // as if nothing were reserved; set once something is
 };
 
 }  // namespace

@@ -64,7 +64,7 @@ Amount World::amountOf(const model::JobShape& shape, const model::RankPlacement&
 
 bool World::hasRoom(std::size_t node, const model::TaskShape& task) const {
   const auto& free = nodes_[node];
-  return free.cpus >= task.cpus && free.memory >= task.memory &&
+  return free.open && free.cpus >= task.cpus && free.memory >= task.memory &&
          free.idleCount >= static_cast<std::int64_t>(task.gpus.count);
 }
 
@@ -127,6 +127,21 @@ void World::giveBack(const model::JobShape& shape, const std::vector<model::Rank
 void World::keep(std::size_t node, MilliCpu cpus, Bytes memory,
                  const std::vector<std::uint32_t>& gpus) {
   put({node, cpus, memory, gpus});
+}
+
+void World::charge(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks) {
+  for (const auto& rank : ranks) {
+    Change change{kNowhere, {}, {}, {}};
+    change.queue = queues_.indexOf(shape.queue);
+    change.amount = amountOf(shape, rank);
+    change.hold = holdOf(shape);
+    put(std::move(change));
+  }
+}
+
+void World::openOnly(const std::vector<NodeId>& nodes) {
+  for (auto& node : nodes_)
+    node.open = std::find(nodes.begin(), nodes.end(), node.id) != nodes.end();
 }
 
 void World::put(Change change) {

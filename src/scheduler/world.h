@@ -21,6 +21,7 @@ struct FreeNode {
   std::int64_t idleCount = 0;
   MilliCpu cpus;
   Bytes memory;
+  bool open = true;  // may be placed on
 };
 
 // Of which moment.
@@ -58,6 +59,13 @@ class World {
   void giveBack(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks);
   // Set aside, for nobody's queue.
   void keep(std::size_t node, MilliCpu cpus, Bytes memory, const std::vector<std::uint32_t>& gpus);
+
+  // Counts the ranks in the job's queue, wherever they will be.
+  void charge(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks);
+  // Nothing more is placed on any other node.
+  void openOnly(const std::vector<NodeId>& nodes);
+
+  [[nodiscard]] std::size_t indexOf(NodeId id) const { return byId_.at(id); }
 
   [[nodiscard]] std::size_t mark() const { return undo_.size(); }
   void rollBack(std::size_t mark);

@@ -139,6 +139,7 @@ struct Folder {
     job->attempts = event.number;
     job->startedAt = time;
     job->runningAt = Timestamp{};
+    job->reservedOn.clear();
     job->notBefore = Timestamp{};
     job->stop = model::StopReason::kNone;
     return {};
@@ -212,6 +213,7 @@ struct Folder {
     }
     state.queued_.erase(keyOf(*job));
     job->state = event.state;
+    job->reservedOn.clear();
     job->stop = event.reason;
     job->freedFor = JobId();
     job->endedAt = time;
@@ -236,6 +238,14 @@ struct Folder {
     if (auto sound = checkPolicy(event.policy); !sound) return refuse(sound.error().message());
     for (const auto& queue : event.policy.queues) raise(state.tables_.lastQueue, queue.id.value);
     state.tables_.policy = std::make_shared<const model::Policy>(event.policy);
+    return {};
+  }
+
+  Outcome operator()(const model::ReservationMade& event) {
+    auto* job = state.tables_.jobs.edit(event.job);
+    if (!job || job->state != model::JobState::kQueued)
+      return refuse(fmt::format("job {} is not queued", event.job.value));
+    job->reservedOn = event.nodes;
     return {};
   }
 

@@ -57,10 +57,11 @@ struct Cloud {
     tables.nodes.put(id, record);
     return id;
   }
+  // Somebody's job runs there.
   void hold(NodeId id, std::uint32_t gpu) {
-    auto* node = tables.nodes.edit(id);
-    node->gpuUsed[gpu] = kWholeGpu;
-    node->gpuHolder[gpu] = AttemptId(99);
+    auto shape = shapeOf(1, 1);
+    shape.tasks[0].cpus = MilliCpu(0);
+    begin({queued(shape), {{0, 0, id, {gpu}}}});
   }
   JobId queued(model::JobShape shape, Timestamp since = kNow) {
     const JobId id(++tables.lastJob);

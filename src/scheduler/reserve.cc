@@ -1,0 +1,130 @@
+#include "scheduler/reserve.h"
+
+#include <algorithm>
+#include <map>
+
+#include "scheduler/place.h"
+
+namespace bole::scheduler {
+namespace {
+
+// Of each node, what the ranks will use beyond what is freed there until they start.
+std::vector<Reserved::Part> partsOf(const World& now, const World& then,
+                                    const model::JobShape& shape,
+                                    const std::vector<model::RankPlacement>& ranks) {
+  std::map<std::size_t, Reserved::Part> parts;
+  for (const auto& rank : ranks) {
+    const auto at = now.indexOf(rank.node);
+    auto& part = parts[at];
+    part.node = at;
+    part.cpus += shape.tasks[rank.task].cpus;
+    part.memory += shape.tasks[rank.task].memory;
+    for (const auto gpu : rank.gpus) {
+      if (now.nodes()[at].idle[gpu]) part.gpus.push_back(gpu);
+    }
+  }
+  std::vector<Reserved::Part> out;
+  for (auto& [at, part] : parts) {
+    const auto& before = now.nodes()[at];
+    const auto& after = then.nodes()[at];
+    part.cpus = std::clamp(part.cpus - (after.cpus - before.cpus), MilliCpu(0),
+                           std::max(before.cpus, MilliCpu(0)));
+    part.memory = std::clamp(part.memory - (after.memory - before.memory), Bytes(0),
+                             std::max(before.memory, Bytes(0)));
+    out.push_back(std::move(part));
+  }
+  return out;
+}
+
+}  // namespace
+
+Timestamp expectedEnd(const model::JobRecord& job, const model::AttemptRecord& attempt,
+                      Timestamp now) {
+  const auto since = attempt.startedAt.micros != 0 ? attempt.startedAt : attempt.plannedAt;
+  if (job.shape->timeLimit.value > 0) return std::max(since + job.shape->timeLimit, now);
+  return now + std::max(now - since, kLeastExpected);
+}
+
+std::vector<NodeId> Reserved::nodes() const {
+  std::vector<NodeId> out;
+  for (const auto& rank : ranks) out.push_back(rank.node);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+bool Reserved::touches(const World& world,
+                       const std::vector<model::RankPlacement>& other) const {
+  return std::any_of(other.begin(), other.end(), [&](const model::RankPlacement& rank) {
+    return std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
+      return world.nodes()[part.node].id == rank.node;
+    });
+  });
+}
+
+Reserve::Reserve(const model::Tables& tables, Timestamp now) : now_(now) {
+  tables.attempts.forEach([&](AttemptId, const model::AttemptRecord& attempt) {
+    if (!attempt.live) return true;
+    const auto& job = *tables.jobs.find(attempt.job);
+    const bool stopping = job.state == model::JobState::kStopping;
+    releases_.push_back({stopping ? now : expectedEnd(job, attempt, now), &job, &attempt});
+    return true;
+  });
+  std::stable_sort(releases_.begin(), releases_.end(),
+                   [](const Release& a, const Release& b) { return a.at < b.at; });
+}
+
+std::optional<Reserved> Reserve::find(const World& world, const model::JobRecord& job) const {
+  if (!job.reservedOn.empty()) {
+    auto there = world;
+    there.openOnly(job.reservedOn);
+    if (auto found = findOn(std::move(there), job)) return found;
+  }
+  return findOn(world, job);
+}
+
+std::optional<Reserved> Reserve::findOn(World future, const model::JobRecord& job) const {
+  const World now = future;
+  const auto start = future.mark();
+  // The fewest releases, soonest first, after which it fits.
+  const auto fitsAfter = [&](std::size_t count) {
+    future.rollBack(start);
+    for (std::size_t i = 0; i < count; ++i)
+      future.giveBack(*releases_[i].job->shape, releases_[i].attempt->ranks);
+    const auto mark = future.mark();
+    const bool fits = placeGang(future, *job.shape).has_value();
+    future.rollBack(mark);
+    return fits;
+  };
+  if (!fitsAfter(releases_.size())) return std::nullopt;
+  std::size_t tooFew = 0;
+  std::size_t enough = releases_.size();
+  while (tooFew < enough) {
+    const auto middle = tooFew + (enough - tooFew) / 2;
+    if (fitsAfter(middle))
+      enough = middle;
+    else
+      tooFew = middle + 1;
+  }
+  static_cast<void>(fitsAfter(enough));
+  const World then = future;
+  Reserved found;
+  found.job = job.id;
+  found.start = enough == 0 ? now_ : releases_[enough - 1].at;
+  found.ranks = *placeGang(future, *job.shape);
+  found.parts = partsOf(now, then, *job.shape, found.ranks);
+  return found;
+}
+
+void keepReserved(World& world, const model::JobShape& shape, const Reserved& reserved) {
+  for (const auto& part : reserved.parts) {
+    const auto& node = world.nodes()[part.node];
+    auto gpus = part.gpus;
+    std::erase_if(gpus, [&](std::uint32_t gpu) { return !node.idle[gpu]; });
+    world.keep(part.node, std::min(part.cpus, std::max(node.cpus, MilliCpu(0))),
+               std::min(part.memory, std::max(node.memory, Bytes(0))), gpus);
+  }
+  world.charge(shape, reserved.ranks);
+}
+
+}  // namespace bole::scheduler

@@ -39,6 +39,9 @@ class Mailbox final : public server::Commands {
       : controller_(controller), thread_(thread) {}
   bool submit(controller::SubmitJobs command) override { return thread_.post(std::move(command)); }
   bool stop(controller::StopJob command) override { return thread_.post(std::move(command)); }
+  bool setPolicy(controller::SetPolicy command) override {
+    return thread_.post(std::move(command));
+  }
   std::shared_ptr<const controller::Snapshot> snapshot() const override {
     return controller_.snapshot();
   }

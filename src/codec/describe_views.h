@@ -32,7 +32,8 @@ void describe(V& v, T& x) {
   v.field("user", x.user, "");
   v.field("state", x.state, "");
   v.field("reason", x.reason, "why it waits or how it ended");
-  v.field("priority", x.priority, "higher first");
+  v.field("queue", x.queue, "where it waits and what it counts against");
+  v.field("priority", x.priority, "within its queue, higher first");
   v.field("ranks", x.ranks, "");
   v.field("gpus", x.gpus, "of all ranks");
   v.field("emulated", x.emulated, "its GPUs are emulated");
@@ -137,6 +138,45 @@ void describe(V& v, T& x) {
   v.field("sandbox", x.sandbox, "");
 }
 
+template <class V, Described<model::QueueView> T>
+void describe(V& v, T& x) {
+  v.field("name", x.name, "");
+  v.field("parent", x.parent, "the queue above it; empty: it stands at the top");
+  v.field("depth", x.depth, "0 at the top");
+  v.field("guaranteed", x.guaranteed, "as the policy has it");
+  v.field("effective", x.effective,
+          "what is guaranteed now: more where the queues below have more together, less where the "
+          "cloud lacks it");
+  v.field("limit", x.limit, "never more, those below it included");
+  v.field("weight", x.weight, "its part of what is left over the guarantees");
+  v.field("preemption", x.preemption, "whose jobs may be stopped for one of this queue");
+  v.field("per_user", x.perUser, "what one user may hold of it");
+  v.field("per_user_running", x.perUserRunning, "how many jobs of one user may run in it");
+  v.field("used", x.used, "by it and those below it");
+  v.field("waiting", x.waiting, "jobs in it and below it");
+  v.field("running", x.running, "jobs in it and below it that hold something");
+}
+
+template <class V, Described<model::PolicyView> T>
+void describe(V& v, T& x) {
+  v.field("text", x.text, "a policy file, in its canonical form");
+  v.field("policy", x.policy, "the same");
+}
+
+template <class V, Described<model::PolicyRequest> T>
+void describe(V& v, T& x) {
+  v.required("text", x.text, "a policy file");
+  v.field("file_name", x.fileName, "for messages");
+  v.field("dry_run", x.dryRun, "change nothing");
+}
+
+template <class V, Described<model::PolicyAnswer> T>
+void describe(V& v, T& x) {
+  v.field("text", x.text, "the policy that is set, or would be, in its canonical form");
+  v.field("changes", x.changes, "for people; empty: nothing changes");
+  v.field("warnings", x.warnings, "");
+}
+
 template <class V, Described<model::EventView> T>
 void describe(V& v, T& x) {
   v.field("sequence", x.sequence, "");
@@ -202,6 +242,12 @@ void describe(V& v, T& x) {
 template <class V, Described<model::JobList> T>
 void describe(V& v, T& x) {
   v.field("jobs", x.jobs, "newest first");
+  v.field("queues", x.queues, "how many queues there are");
+}
+template <class V, Described<model::QueueList> T>
+void describe(V& v, T& x) {
+  v.field("queues", x.queues, "each behind the one it stands below");
+  v.field("warnings", x.warnings, "where the cloud lacks what is guaranteed");
 }
 template <class V, Described<model::NodeList> T>
 void describe(V& v, T& x) {

@@ -246,6 +246,7 @@ Result<void> Controller::setPolicy(Batch& batch, const SetPolicy& message) {
     return false;
   });
   BOLE_TRY(missed);
+  if (message.dryRun) return {};
   wholeQueue_ = true;
   BOLE_TRY(userNamed(batch, message.caller.user));
   return emit(batch, model::PolicySet{std::move(policy)}, message.caller, ProjectId());

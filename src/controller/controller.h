@@ -56,6 +56,7 @@ struct StopJob {
 struct SetPolicy {
   Caller caller;
   model::Policy policy;
+  bool dryRun = false;  // only ask whether it could be set
   std::function<void(Result<void>)> reply;
 };
 

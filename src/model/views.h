@@ -13,6 +13,7 @@
 #include "model/job.h"
 #include "model/node.h"
 #include "model/plan.h"
+#include "model/policy.h"
 
 namespace bole::model {
 
@@ -40,6 +41,7 @@ struct JobView {
   std::string user;
   JobState state = JobState::kQueued;
   std::string reason;  // one sentence: why it waits, or how it ended; may be empty
+  std::string queue;
   std::int32_t priority = 0;
   std::uint32_t ranks = 0;
   std::int64_t gpus = 0;  // of all ranks
@@ -138,6 +140,41 @@ struct StatusView {
   std::string sandbox;  // around jobs without an image: "bubblewrap", "plain", "none"
 };
 
+// A queue as it fares. What is used, waits and runs is of all queues below it too.
+struct QueueView {
+  std::string name;
+  std::string parent;       // empty: it stands at the top
+  std::uint32_t depth = 0;  // 0: at the top
+  Amounts guaranteed;       // as the policy has it
+  Amounts effective;  // what of it counts: more where those below it are guaranteed more together,
+                      // less where the cloud does not have what is guaranteed in all
+  Amounts limit;
+  std::int32_t weight = 1;
+  Preemption preemption = Preemption::kNever;
+  Amounts perUser;
+  std::optional<std::uint32_t> perUserRunning;
+  Amounts used;  // GPUs, CPUs, memory, and each kind of GPU that the policy names
+  std::uint64_t waiting = 0;
+  std::uint64_t running = 0;  // they hold what they use
+};
+
+struct PolicyView {
+  std::string text;  // a policy file, in its canonical form
+  Policy policy;
+};
+
+struct PolicyRequest {
+  std::string text;      // a policy file
+  std::string fileName;  // for messages
+  bool dryRun = false;
+};
+
+struct PolicyAnswer {
+  std::string text;                   // the policy that is set, or would be
+  std::vector<std::string> changes;   // for people, one a line; empty: none
+  std::vector<std::string> warnings;  // of the file, and where the cloud lacks what is guaranteed
+};
+
 struct EventView {
   std::uint64_t sequence = 0;
   Timestamp time;
@@ -195,6 +232,11 @@ struct ErrorView {
 
 struct JobList {
   std::vector<JobView> jobs;
+  std::uint64_t queues = 1;  // how many there are
+};
+struct QueueList {
+  std::vector<QueueView> queues;      // each behind the one it stands below
+  std::vector<std::string> warnings;  // where the cloud lacks what is guaranteed
 };
 struct NodeList {
   std::vector<NodeView> nodes;

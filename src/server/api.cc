@@ -8,8 +8,10 @@
 
 #include "codec/codec.h"
 #include "server/openapi.h"
+#include "server/policy_views.h"
 #include "server/streams.h"
 #include "server/uploads.h"
+#include "spec/policy.h"
 #include "spec/suggest.h"
 
 namespace bole::server {
@@ -272,6 +274,45 @@ void Api::gpus(const Request& request, const Respond& respond) const {
 void Api::topology(const Request& request, const Respond& respond) const {
   const auto snapshot = options_.commands->snapshot();
   answerWith(respond, 200, topologyView(sceneOf(snapshot, request)));
+}
+
+void Api::queues(const Request&, const Respond& respond) const {
+  answerWith(respond, 200, queueList(options_.commands->snapshot()->tables));
+}
+
+void Api::policy(const Request&, const Respond& respond) const {
+  const auto policy = options_.commands->snapshot()->tables.policy;
+  answerWith(respond, 200, model::PolicyView{spec::writePolicy(*policy), *policy});
+}
+
+void Api::setPolicy(const Request& request, const Respond& respond) const {
+  if (!request.caller.admin) {
+    return answerError(respond,
+                       makeError(ErrorCode::kPermission, "you may not say how the cloud is shared")
+                           .withHint("only who runs the server and root may"));
+  }
+  const auto wanted = codec::fromJson<model::PolicyRequest>(request.body, "request body");
+  if (!wanted) return answerError(respond, wanted.error());
+  auto parsed = spec::parsePolicy({wanted->text, wanted->fileName});
+  if (!parsed) return answerError(respond, parsed.error());
+  const auto snapshot = options_.commands->snapshot();
+  model::PolicyAnswer answer;
+  answer.text = spec::writePolicy(parsed->policy);
+  answer.changes = policyChanges(*snapshot->tables.policy, parsed->policy);
+  answer.warnings = std::move(parsed->warnings);
+  for (auto& warning : policyWarnings(parsed->policy, snapshot->tables))
+    answer.warnings.push_back(std::move(warning));
+  controller::SetPolicy command;
+  command.caller.user = request.caller.user;
+  command.policy = std::move(parsed->policy);
+  command.dryRun = wanted->dryRun;
+  command.reply = [respond, answer = std::move(answer)](Result<void> result) {
+    if (result)
+      answerWith(respond, 200, answer);
+    else
+      answerError(respond, result.error());
+  };
+  if (!options_.commands->setPolicy(std::move(command))) answerError(respond, busy());
 }
 
 void Api::jobs(const Request& request, const Respond& respond) const {

@@ -47,6 +47,9 @@ class Api {
   void nodes(const Request& request, const Respond& respond) const;
   void gpus(const Request& request, const Respond& respond) const;
   void topology(const Request& request, const Respond& respond) const;
+  void queues(const Request& request, const Respond& respond) const;
+  void policy(const Request& request, const Respond& respond) const;
+  void setPolicy(const Request& request, const Respond& respond) const;
   void events(const Request& request, const Respond& respond) const;
   void uploaded(const Request& request, const Respond& respond) const;
   void shutdown(const Request& request, const Respond& respond) const;

@@ -258,10 +258,12 @@ std::string paths(const std::vector<Route>& routes) {
 
 std::string openApiDocument(const std::vector<Route>& routes, const std::string& version) {
   Schemas schemas;
-  addAll<model::SubmitRequest, model::StopCommand>(schemas, Schemas::Use::kRequest);
+  addAll<model::SubmitRequest, model::StopCommand, model::PolicyRequest>(schemas,
+                                                                         Schemas::Use::kRequest);
   addAll<VersionView, LostView, model::StatusView, model::JobList, model::JobDetail,
          model::SubmitAnswer, model::LogPage, model::NodeList, model::GpuList, model::TopologyView,
-         model::EventList, model::ErrorView>(schemas, Schemas::Use::kAnswer);
+         model::QueueList, model::PolicyView, model::PolicyAnswer, model::EventList,
+         model::ErrorView>(schemas, Schemas::Use::kAnswer);
   return fmt::format(
       "{{\"openapi\":\"3.1.0\",\"info\":{{\"title\":\"Bole\",\"version\":{},\"summary\":\"A GPU "
       "cloud on one machine\",\"description\":\"Times are microseconds since 1970 UTC, 0 where not "

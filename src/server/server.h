@@ -31,6 +31,7 @@ class Commands {
   // False: not taken (the mailbox is full), and `reply` will never be called.
   [[nodiscard]] virtual bool submit(controller::SubmitJobs command) = 0;
   [[nodiscard]] virtual bool stop(controller::StopJob command) = 0;
+  [[nodiscard]] virtual bool setPolicy(controller::SetPolicy command) = 0;
   [[nodiscard]] virtual std::shared_ptr<const controller::Snapshot> snapshot() const = 0;
 };
 

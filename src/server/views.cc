@@ -30,6 +30,13 @@ std::string projectOf(const controller::Snapshot& snapshot, const model::JobReco
   return name ? snapshot.name(*name) : std::string();
 }
 
+// One that is not in the policy any more is known by what was written.
+std::string queueOf(const controller::Snapshot& snapshot, const model::JobRecord& job) {
+  if (const auto* queue = snapshot.tables.policy->find(job.shape->queue)) return queue->name;
+  const auto* text = snapshot.texts.find(job.text);
+  return text && *text ? (*text)->queue : std::string();
+}
+
 std::string signalText(int signal) {
   const char* name = sigabbrev_np(signal);
   return name ? fmt::format("SIG{} (signal {})", name, signal) : fmt::format("signal {}", signal);
@@ -56,7 +63,8 @@ std::string outcomeText(const Scene& scene, const model::JobRecord& job) {
     case AttemptOutcome::kFailed:
       return failureText(job);
     case AttemptOutcome::kStopped:
-      return "was stopped";
+      // One that waits again after a stop had to make room: any other stop ends a job.
+      return job.state == JobState::kQueued ? "made room for another job" : "was stopped";
     case AttemptOutcome::kTimeLimit:
       return fmt::format("ran into its time limit of {}", formatDuration(job.shape->timeLimit));
     case AttemptOutcome::kLaunchFailed:
@@ -77,7 +85,8 @@ std::string stoppingText(const model::JobRecord& job) {
     case model::StopReason::kTimeLimit:
       return "is being stopped: it ran into its time limit";
     case model::StopReason::kPreempted:
-      return "is being stopped: it makes room for another job";
+      if (!job.freedFor.isSet()) return "is being stopped: it makes room for another job";
+      return fmt::format("is being stopped: it makes room for job {}", job.freedFor.value);
     case model::StopReason::kRankFailed:
       return "is being stopped: one of its ranks failed";
     case model::StopReason::kServerDown:
@@ -392,6 +401,7 @@ model::JobView jobView(const Scene& scene, const model::JobRecord& job) {
   view.user = userOf(scene.snapshot, job);
   view.state = job.state;
   view.reason = reasonText(scene, job);
+  view.queue = queueOf(scene.snapshot, job);
   view.priority = job.shape->priority;
   view.ranks = job.shape->replicas();
   view.gpus = gpusAskedFor(*job.shape);
@@ -430,6 +440,7 @@ model::JobDetail jobDetail(const Scene& scene, const model::JobRecord& job) {
 
 model::JobList jobList(const Scene& scene, const JobFilter& filter) {
   model::JobList list;
+  list.queues = scene.snapshot.tables.policy->queues.size();
   if (filter.limit == 0) return list;
   scene.snapshot.tables.jobs.forEachNewestFirst([&](JobId, const model::JobRecord& job) {
     if (matches(scene, filter, job)) list.jobs.push_back(jobView(scene, job));

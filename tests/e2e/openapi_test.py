@@ -209,7 +209,8 @@ def request_of(spec, **more):
 
 
 def call_everything(call, bole):
-    for path in ("version", "status", "openapi.json", "nodes", "gpus", "topology", "jobs", "jobs?all=1", "events"):
+    for path in ("version", "status", "openapi.json", "nodes", "gpus", "topology", "queues", "policy", "jobs", "jobs?all=1",
+                 "events"):
         call("GET", f"/v1/{path}", expect=200)
     submit_all_ways(call)
     job = call("POST", "/v1/jobs", request_of(SPEC, request_id="same"), expect=201)["jobs"][0]["id"]
@@ -225,6 +226,7 @@ def call_everything(call, bole):
     tells_its_progress(call, bole)
     holds_and_waits(call)
     uploads(call)
+    shares(call)
     errors(call)
     call("GET", "/v1/events?from=1&limit=3", expect=200)
     call("GET", "/v1/events?kind=job.submitted", expect=200)
@@ -280,6 +282,22 @@ def uploads(call):
     call.follow(f"/v1/jobs/{job}/logs", "end")
 
 
+def shares(call):
+    lab = "queues:\n  lab: {guaranteed: {gpus: 8, A100: 2, cpus: 1, memory: 1GiB}, limit: {H100: 1}, preemption: lower-priority,\n" \
+          "        per_user: {gpus: 1, running: 2}, queues: {nlp: {}}}\n"
+    answer = call("PUT", "/v1/policy", {"text": lab, "file_name": "lab.yaml", "dry_run": True}, expect=200)
+    assert answer["changes"] and answer["warnings"], answer
+    call("PUT", "/v1/policy", {"text": lab}, expect=200)
+    call("GET", "/v1/queues", expect=200)
+    assert call("GET", "/v1/policy", expect=200)["text"] == answer["text"]
+    job = call("POST", "/v1/jobs", request_of("name: x\nqueue: nlp\nspot: true\ncommand: 'true'"), expect=201)["jobs"][0]["id"]
+    call.follow(f"/v1/jobs/{job}/logs", "end")
+    call("POST", "/v1/jobs", request_of("name: x\nqueue: nowhere\ncommand: x"), expect=404)
+    call("PUT", "/v1/policy", {"text": "queues: []"}, expect=400)
+    call("PUT", "/v1/policy", {"text": "queues: {}", "nope": 1}, expect=400)
+    call("PUT", "/v1/policy", {"text": "queues: {}"}, expect=200)
+
+
 def errors(call):
     for target in ("/", "/v1", "/v2/jobs", "/v1/nothing", "/v1/jobs/1/nothing"):
         call("GET", target, expect=404)
@@ -288,7 +306,7 @@ def errors(call):
     call("GET", "/v1/jobs/nobody", expect=404)
     call("GET", "/v1/jobs/nobody/logs", expect=404)
     call("POST", "/v1/jobs/nobody/stop", expect=404)
-    for path in ("version", "status", "openapi.json", "nodes", "gpus", "topology"):
+    for path in ("version", "status", "openapi.json", "nodes", "gpus", "topology", "queues", "policy"):
         call("GET", f"/v1/{path}?nope=1", expect=400)
     call("POST", "/v1/shutdown?stop_jobs=maybe", expect=400)
 

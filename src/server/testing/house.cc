@@ -256,6 +256,14 @@ bool House::stop(controller::StopJob command) {
   return true;
 }
 
+bool House::setPolicy(controller::SetPolicy command) {
+  if (refuse_) return false;
+  post([this, command = std::make_shared<controller::SetPolicy>(std::move(command))] {
+    process(std::move(*command));
+  });
+  return true;
+}
+
 std::shared_ptr<const controller::Snapshot> House::snapshot() const {
   return controller_->snapshot();
 }

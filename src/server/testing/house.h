@@ -84,6 +84,7 @@ class House final : public Commands {
 
   bool submit(controller::SubmitJobs command) override;
   bool stop(controller::StopJob command) override;
+  bool setPolicy(controller::SetPolicy command) override;
   [[nodiscard]] std::shared_ptr<const controller::Snapshot> snapshot() const override;
 
  private:

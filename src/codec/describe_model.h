@@ -376,6 +376,7 @@ void describe(V& v, T& x) {
   v.field("retries", x.retries);
   v.field("stop", x.stop);
   v.field("reserved_on", x.reservedOn);
+  v.field("promised", x.promised);
   v.field("freed_for", x.freedFor);
   v.field("outcome", x.outcome);
   v.field("first_failed", x.firstFailed);

@@ -49,11 +49,11 @@ struct Eviction {
   JobId beneficiary;
 };
 
-// A place that is kept for a job that has waited too long.
+// A place that is kept for a job that has waited too long, or that others are stopped for.
 struct Reservation {
   JobId job;
   std::vector<NodeId> nodes;
-  Timestamp start;  // expected
+  Timestamp start;  // expected; 0: when those have gone
 };
 
 struct Waiting {

@@ -36,8 +36,9 @@ struct JobRecord {
   std::uint32_t attempts = 0;
   std::uint32_t retries = 0;  // paid for by the restart policy
   StopReason stop = StopReason::kNone;
-  std::vector<NodeId> reservedOn;         // while it waits: nodes that are being drained for it
-  JobId freedFor;                         // while it stops for the sake of another: for whom
+  std::vector<NodeId> reservedOn;  // while it waits: nodes that are being drained for it
+  bool promised = false;           // while it waits: others were stopped for it, so it is next
+  JobId freedFor;                  // while it stops for the sake of another: for whom
   std::optional<AttemptOutcome> outcome;  // of the newest ended attempt
   std::int32_t firstFailed = -1;
   std::optional<RankExit> failure;  // of that rank

@@ -168,8 +168,8 @@ model::Reason refusedBy(const Queues& queues, const Queues::Refusal& refusal, st
   return reason;
 }
 
-// What the hardware lacks, whatever queues may have.
-std::vector<model::Reason> lackingHardware(World& world, const model::JobShape& shape) {
+// What of the hardware is lacking first: in all, else in one place, else together.
+std::vector<model::Reason> lackingFirst(World& world, const model::JobShape& shape) {
   MilliCpu cpus;
   MilliCpu cpusFree;
   Bytes memory;
@@ -204,6 +204,35 @@ bool fitsHardware(World& world, const model::JobShape& shape) {
   const bool fits = placeGang(world, shape, Quotas::kIgnored).has_value();
   world.rollBack(mark);
   return fits;
+}
+
+// The same job, did it not need what this reason speaks of.
+void relax(model::JobShape& shape, Obstacle obstacle) {
+  for (auto& task : shape.tasks) {
+    if (obstacle == Obstacle::kGpus || obstacle == Obstacle::kGpusPerNode) task.gpus.count = 0;
+    if (obstacle == Obstacle::kCpus) task.cpus = MilliCpu(0);
+    if (obstacle == Obstacle::kMemory) task.memory = Bytes(0);
+  }
+}
+
+// All that the hardware lacks, whatever queues may have: were that there, the job would fit.
+std::vector<model::Reason> lackingHardware(World& world, model::JobShape shape) {
+  std::vector<model::Reason> all;
+  const auto named = [&](const model::Reason& reason) {
+    return std::any_of(all.begin(), all.end(), [&](const model::Reason& other) {
+      return other.obstacle == reason.obstacle;
+    });
+  };
+  while (!fitsHardware(world, shape)) {
+    auto more = lackingFirst(world, shape);
+    std::erase_if(more, named);
+    if (more.empty()) break;
+    for (auto& reason : more) {
+      relax(shape, reason.obstacle);
+      all.push_back(std::move(reason));
+    }
+  }
+  return all;
 }
 
 // The queue refuses a kind of GPU of which there are some: what it said where the gang broke off.
@@ -252,9 +281,8 @@ std::vector<model::Reason> obstacles(World& world, const model::JobShape& shape)
   const auto least = leastAmount(world, shape);
   const auto refusal = queues.refusal(queues.indexOf(shape.queue), least, holdOf(shape));
   if (refusal) reasons.push_back(refusedBy(queues, *refusal, least.of[refusal->dimension]));
-  if (!fitsHardware(world, shape)) {
-    for (auto& reason : lackingHardware(world, shape)) reasons.push_back(std::move(reason));
-  } else if (!refusal) {
+  for (auto& reason : lackingHardware(world, shape)) reasons.push_back(std::move(reason));
+  if (reasons.empty()) {
     if (auto kind = refusedKind(world, shape)) reasons.push_back(std::move(*kind));
   }
   if (reasons.empty()) reasons.push_back(lackingTogether(world, shape));

@@ -125,8 +125,8 @@ TEST_F(Obstacles, AnElasticGangOfSeveralTasksIsToldHowManyRanksAreMissing) {
   gang.tasks[0].minAvailable = gang.tasks[1].minAvailable = 1;
   gang.tasks[0].replicas = gang.tasks[1].replicas = 4;
   gang.minAvailable = 5;
-  expect(why(gang), Obstacle::kGpus, 1, 0,
-         "waits for 1 GPU beside the job's other ranks: 0 free now");
+  expect(why(gang), Obstacle::kGpus, 2, 0,
+         "waits for 2 GPUs beside the job's other ranks: 0 free now");
 }
 
 TEST_F(Obstacles, AnElasticGangWhoseTasksAllHaveTheirLeastIsToldHowManyRanksAreMissing) {

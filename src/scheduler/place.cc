@@ -215,6 +215,14 @@ bool couldServe(const FreeNode& node, const model::JobShape& shape) {
   });
 }
 
+std::vector<NodeId> nodesOf(const std::vector<model::RankPlacement>& ranks) {
+  std::vector<NodeId> out;
+  for (const auto& rank : ranks) out.push_back(rank.node);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
 std::uint32_t leastReplicas(const model::JobShape& shape, std::uint32_t task) {
   const auto& own = shape.tasks[task];
   const auto others = shape.replicas() - own.replicas;
@@ -222,34 +230,116 @@ std::uint32_t leastReplicas(const model::JobShape& shape, std::uint32_t task) {
   return std::min(own.replicas, std::max(own.minAvailable, forGang));
 }
 
-GangTry placeRanks(World& world, const model::JobShape& shape, Quotas quotas) {
-  GangTry gang;
-  std::vector<bool> used(world.nodes().size());
-  for (const auto t : hardestFirst(shape)) {
-    const auto& task = shape.tasks[t];
-    const auto before = world.mark();
-    for (std::uint32_t r = 0; r < task.replicas; ++r) {
-      const auto seat = nodeFor(world, shape, t, used, quotas);
+namespace {
+
+// The ranks of one gang as they find their places.
+class Seating {
+ public:
+  Seating(World& world, const model::JobShape& shape, Quotas quotas)
+      : world_(world), shape_(shape), quotas_(quotas), used_(world.nodes().size()) {}
+
+  // Replicas `from` to `to` of the task, as far as they fit; how many did.
+  std::uint32_t seat(std::uint32_t t, std::uint32_t from, std::uint32_t to) {
+    const auto& task = shape_.tasks[t];
+    for (auto r = from; r < to; ++r) {
+      const auto seat = nodeFor(world_, shape_, t, used_, quotas_);
       if (!seat.node) {
-        if (!gang.refusal) gang.refusal = seat.refusal;
-        // The rest of this task are like this one: none of them fits. The gang may do without.
-        if (r >= leastReplicas(shape, t)) break;
-        gang.lacking = {{t, before}};
-        return gang;
+        if (!gang_.refusal) gang_.refusal = seat.refusal;
+        return r - from;  // the rest are like this one
       }
       const auto at = *seat.node;
       auto gpus = task.gpus.count == 0 ? std::vector<std::uint32_t>()
-                                       : bestLinked(world.nodes()[at], seat.gpus, task.gpus.count);
-      world.take(at, shape, t, gpus);
-      used[at] = true;
-      gang.ranks.push_back({t, r, world.nodes()[at].id, std::move(gpus)});
+                                       : bestLinked(world_.nodes()[at], seat.gpus, task.gpus.count);
+      world_.take(at, shape_, t, gpus);
+      used_[at] = true;
+      gang_.ranks.push_back({t, r, world_.nodes()[at].id, std::move(gpus)});
     }
+    return to - from;
   }
-  std::sort(gang.ranks.begin(), gang.ranks.end(), [](const auto& a, const auto& b) {
+
+  GangTry& gang() { return gang_; }
+
+ private:
+  World& world_;
+  const model::JobShape& shape_;
+  Quotas quotas_;
+  std::vector<bool> used_;
+  GangTry gang_;
+};
+
+}  // namespace
+
+// First of every task what the gang cannot do without, then as many more as there is room for.
+GangTry placeRanks(World& world, const model::JobShape& shape, Quotas quotas) {
+  Seating seating(world, shape, quotas);
+  const auto order = hardestFirst(shape);
+  for (const auto t : order) {
+    const auto least = leastReplicas(shape, t);
+    const auto before = world.mark();
+    if (seating.seat(t, 0, least) == least) continue;
+    seating.gang().lacking = {{t, before}};
+    return std::move(seating.gang());
+  }
+  for (const auto t : order) seating.seat(t, leastReplicas(shape, t), shape.tasks[t].replicas);
+  auto& ranks = seating.gang().ranks;
+  std::sort(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
     return std::tie(a.task, a.replica) < std::tie(b.task, b.replica);
   });
-  return gang;
+  return std::move(seating.gang());
 }
+
+namespace {
+
+// Places what a gang of several tasks cannot do without by trying: rank by rank, on each node that
+// has room, and back. Bounded; where it gives up the gang waits, though a place may exist.
+class Trying {
+ public:
+  Trying(World& world, const model::JobShape& shape, Quotas quotas)
+      : world_(world), shape_(shape), quotas_(quotas) {
+    for (const auto t : hardestFirst(shape)) {
+      for (std::uint32_t r = 0; r < leastReplicas(shape, t); ++r) ranks_.push_back({t, r, {}, {}});
+    }
+  }
+
+  // The ranks, taken from the world.
+  std::optional<std::vector<model::RankPlacement>> run() {
+    if (!from(0, 0)) return std::nullopt;
+    return std::move(ranks_);
+  }
+
+ private:
+  static constexpr int kMostSteps = 2000;
+
+  bool from(std::size_t at, std::size_t lowest) {
+    if (at == ranks_.size()) return at >= shape_.minAvailable;
+    auto& rank = ranks_[at];
+    const auto& task = shape_.tasks[rank.task];
+    for (std::size_t n = lowest; n < world_.nodes().size(); ++n) {
+      if (!world_.hasRoom(n, task)) continue;
+      auto possible = candidates(world_.nodes()[n], task.gpus);
+      if (possible.size() < task.gpus.count || ++steps_ > kMostSteps) continue;
+      if (quotas_ == Quotas::kHeld && world_.refusal(shape_, rank.task, n, possible)) continue;
+      rank.node = world_.nodes()[n].id;
+      rank.gpus = task.gpus.count == 0 ? std::vector<std::uint32_t>()
+                                       : bestLinked(world_.nodes()[n], possible, task.gpus.count);
+      const auto mark = world_.mark();
+      world_.take(n, shape_, rank.task, rank.gpus);
+      // Replicas of a task are alike: only in the order of nodes.
+      const bool alike = at + 1 < ranks_.size() && ranks_[at + 1].task == rank.task;
+      if (from(at + 1, alike ? n : 0)) return true;
+      world_.rollBack(mark);
+    }
+    return false;
+  }
+
+  World& world_;
+  const model::JobShape& shape_;
+  Quotas quotas_;
+  std::vector<model::RankPlacement> ranks_;
+  int steps_ = 0;
+};
+
+}  // namespace
 
 std::optional<std::vector<model::RankPlacement>> placeGang(World& world,
                                                            const model::JobShape& shape,
@@ -259,7 +349,14 @@ std::optional<std::vector<model::RankPlacement>> placeGang(World& world,
   auto gang = placeRanks(world, shape, quotas);
   if (!gang.lacking && gang.ranks.size() >= shape.minAvailable) return std::move(gang.ranks);
   world.rollBack(mark);
-  return std::nullopt;
+  if (shape.tasks.size() == 1) return std::nullopt;  // one task is placed if it can be
+  auto tried = Trying(world, shape, quotas).run();
+  if (tried) {
+    std::sort(tried->begin(), tried->end(), [](const auto& a, const auto& b) {
+      return std::tie(a.task, a.replica) < std::tie(b.task, b.replica);
+    });
+  }
+  return tried;
 }
 
 }  // namespace bole::scheduler

@@ -32,6 +32,9 @@ struct GangTry {
 [[nodiscard]] GangTry placeRanks(World& world, const model::JobShape& shape,
                                  Quotas quotas = Quotas::kHeld);
 
+// Their nodes, in order, each once.
+[[nodiscard]] std::vector<NodeId> nodesOf(const std::vector<model::RankPlacement>& ranks);
+
 // The fewest replicas of this task with which the gang may start.
 [[nodiscard]] std::uint32_t leastReplicas(const model::JobShape& shape, std::uint32_t task);
 

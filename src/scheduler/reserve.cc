@@ -45,20 +45,10 @@ Timestamp expectedEnd(const model::JobRecord& job, const model::AttemptRecord& a
   return now + std::max(now - since, kLeastExpected);
 }
 
-std::vector<NodeId> Reserved::nodes() const {
-  std::vector<NodeId> out;
-  for (const auto& rank : ranks) out.push_back(rank.node);
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  return out;
-}
-
-bool Reserved::touches(const World& world,
-                       const std::vector<model::RankPlacement>& other) const {
+bool Reserved::touches(const World& world, const std::vector<model::RankPlacement>& other) const {
   return std::any_of(other.begin(), other.end(), [&](const model::RankPlacement& rank) {
-    return std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
-      return world.nodes()[part.node].id == rank.node;
-    });
+    return std::any_of(parts.begin(), parts.end(),
+                       [&](const Part& part) { return world.nodes()[part.node].id == rank.node; });
   });
 }
 

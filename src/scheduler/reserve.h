@@ -1,9 +1,10 @@
 // What is held for a job that has waited too long for others to pass it any more.
 //
-// It is given the earliest time and place at which it could start, from the time limits of what runs
-// and, where there are none, from what may be expected. What it will use there, beyond what is freed
-// until then, is kept from now on: others take the rest, or end before. The nodes, once chosen, stay
-// chosen (JobRecord::reservedOn): they drain, so the wait is bounded by what runs there.
+// It is given the earliest time and place at which it could start, from the time limits of what
+// runs and, where there are none, from what may be expected. What it will use there, beyond what is
+// freed until then, is kept from now on: others take the rest, or end before. The nodes, once
+// chosen, stay chosen (JobRecord::reservedOn): they drain, so the wait is bounded by what runs
+// there.
 #pragma once
 
 #include <optional>
@@ -34,7 +35,6 @@ struct Reserved {
   };
   std::vector<Part> parts;
 
-  [[nodiscard]] std::vector<NodeId> nodes() const;  // in order, each once
   // Would these ranks take something of it?
   [[nodiscard]] bool touches(const World& world,
                              const std::vector<model::RankPlacement>& other) const;
@@ -46,8 +46,7 @@ class Reserve {
 
   // Where and when the job could start if nothing more than `world` holds came before it. Nothing:
   // not even when all that runs has gone.
-  [[nodiscard]] std::optional<Reserved> find(const World& world,
-                                             const model::JobRecord& job) const;
+  [[nodiscard]] std::optional<Reserved> find(const World& world, const model::JobRecord& job) const;
 
  private:
   struct Release {

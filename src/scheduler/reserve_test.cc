@@ -236,8 +236,6 @@ TEST(Reserve, ANodeOnceChosenStaysChosen) {
   std::deque<model::Start> running;
   const auto follow = [&](Timestamp now) {
     const auto plan = cloud.plan({}, now);
-    for (const auto& reservation : plan.reservations)
-      cloud.tables.jobs.edit(reservation.job)->reservedOn = reservation.nodes;
     for (const auto& start : plan.starts) running.push_back(start);
     cloud.follow(plan, now);
     return plan;

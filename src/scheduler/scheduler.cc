@@ -52,23 +52,24 @@ class Cycle {
   }
 
   model::Plan run(const std::vector<JobId>& queue) {
-    std::map<Turn, const model::JobRecord*> awaited;
+    std::map<Turn, const model::JobRecord*> promised;
     for (const auto id : queue) {
       const auto* job = tables_.jobs.find(id);
       if (!job) continue;
       if (job->notBefore > time_)
         backOff(*job);
-      else if (stoppingFor_.contains(id))
-        awaited.emplace(turnOf(*job), job);
+      else if (job->promised)
+        promised.emplace(turnOf(*job), job);
       else
         order_.add(*job);
     }
-    for (const auto& [turn, job] : awaited) resume(*job);
+    for (const auto& [turn, job] : promised) resume(*job);
     while (auto* next = order_.next(now_.queues())) {
       if (looked_ >= options_.maxJobs) break;
       ++looked_;
       look(*next);
     }
+    for (const auto* of : refused_) explainTo(*of);
     for (const auto id : queue) {
       if (started_.contains(id) || !tables_.jobs.find(id)) continue;
       const auto why = waiting_.find(id);
@@ -82,11 +83,18 @@ class Cycle {
   void look(Order::Class& of) {
     const auto& job = *of.jobs.begin()->second;
     if (start(job) || backfill(job) || makeRoom(job)) return order_.started(of);
+    reserveIfImpatient(job);
+    order_.refused(of);
+    refused_.push_back(&of);
+  }
+
+  // By what is free when all is decided: others may have taken since what was there when it was
+  // asked for.
+  void explainTo(const Order::Class& of) {
+    const auto& job = *of.jobs.begin()->second;
     auto why = obstacles(now_, *job.shape);
     if (auto ahead = aheadOf(job)) why = {std::move(*ahead)};
     for (const auto& [turn, other] : of.jobs) waiting_[other->id] = why;
-    reserveIfImpatient(job);
-    order_.refused(of);
   }
 
   bool start(const model::JobRecord& job) {
@@ -109,17 +117,28 @@ class Cycle {
     const auto room = reclaim_.find(*later_, job);
     if (!room) return false;
     for (const auto victim : room->victims) plan_.evictions.push_back({victim, job.id});
+    if (!room->victims.empty())
+      plan_.reservations.push_back({job.id, nodesOf(room->ranks), Timestamp()});
     holdFor(job, room->ranks, room->victims.size());
     return true;
   }
 
-  // A job for which others are being stopped comes before everyone.
+  // A job for which others were stopped comes before everyone.
   void resume(const model::JobRecord& job) {
-    if (start(job)) return;
-    if (auto ranks = placeGang(*later_, *job.shape))
-      holdFor(job, *ranks, stoppingFor_.at(job.id));
-    else
-      order_.add(job);  // what was to be freed has gone another way: it asks again
+    // First where it was to be: elsewhere it might take what others were promised.
+    now_.openOnly(job.reservedOn);
+    const bool there = start(job);
+    now_.openAll();
+    if (there || start(job)) return;
+    const auto stopping = stoppingFor_.find(job.id);
+    if (stopping != stoppingFor_.end()) {
+      later_->openOnly(job.reservedOn);
+      auto ranks = placeGang(*later_, *job.shape);
+      later_->openAll();
+      if (!ranks) ranks = placeGang(*later_, *job.shape);
+      if (ranks) return holdFor(job, *ranks, stopping->second);
+    }
+    order_.add(job);  // what was to be freed has gone another way: it asks again
   }
 
   void holdFor(const model::JobRecord& job, const std::vector<model::RankPlacement>& ranks,
@@ -142,7 +161,7 @@ class Cycle {
     auto found = reserve_.find(now_, job);
     if (!found) return;
     plan_.keeps = true;
-    plan_.reservations.push_back({job.id, found->nodes(), found->start});
+    plan_.reservations.push_back({job.id, nodesOf(found->ranks), found->start});
     if (!unkept_) unkept_ = now_;
     keepReserved(now_, *job.shape, *found);
     if (later_) keepReserved(*later_, *job.shape, *found);
@@ -153,9 +172,9 @@ class Cycle {
   [[nodiscard]] std::pair<std::vector<bool>, std::size_t> poolOf(const model::JobRecord& job) {
     std::vector<bool> nodes;
     for (const auto& node : now_.nodes()) nodes.push_back(couldServe(node, *job.shape));
-    const auto& why = waiting_.at(job.id).front();
-    const bool byQueue = why.obstacle == model::Obstacle::kQueueLimit ||
-                         why.obstacle == model::Obstacle::kGuaranteed;
+    const auto why = obstacles(now_, *job.shape);
+    const bool byQueue = why.front().obstacle == model::Obstacle::kQueueLimit ||
+                         why.front().obstacle == model::Obstacle::kGuaranteed;
     return {std::move(nodes), byQueue ? now_.queues().indexOf(job.shape->queue) : 0};
   }
 
@@ -222,6 +241,7 @@ class Cycle {
   std::unordered_set<JobId> started_;
   std::unordered_map<JobId, std::vector<model::Reason>> waiting_;
   std::size_t looked_ = 0;
+  std::vector<const Order::Class*> refused_;
   Reserve reserve_;
   std::vector<Reserved> reserved_;
   std::set<std::pair<std::vector<bool>, std::size_t>> pools_;  // that have a reservation

@@ -144,6 +144,10 @@ void World::openOnly(const std::vector<NodeId>& nodes) {
     node.open = std::find(nodes.begin(), nodes.end(), node.id) != nodes.end();
 }
 
+void World::openAll() {
+  for (auto& node : nodes_) node.open = true;
+}
+
 void World::put(Change change) {
   apply(change, change.taken);
   undo_.push_back(std::move(change));

@@ -62,8 +62,9 @@ class World {
 
   // Counts the ranks in the job's queue, wherever they will be.
   void charge(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks);
-  // Nothing more is placed on any other node.
+  // Nothing more is placed on any other node, until all are open again.
   void openOnly(const std::vector<NodeId>& nodes);
+  void openAll();
 
   [[nodiscard]] std::size_t indexOf(NodeId id) const { return byId_.at(id); }
 

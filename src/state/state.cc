@@ -140,6 +140,7 @@ struct Folder {
     job->startedAt = time;
     job->runningAt = Timestamp{};
     job->reservedOn.clear();
+    job->promised = false;
     job->notBefore = Timestamp{};
     job->stop = model::StopReason::kNone;
     return {};
@@ -163,6 +164,8 @@ struct Folder {
     }
     job->stop = event.reason;
     job->freedFor = event.beneficiary;
+    auto* waits = state.tables_.jobs.edit(event.beneficiary);
+    if (waits && waits->state == model::JobState::kQueued) waits->promised = true;
     if (model::holdsCapacity(job->state)) job->state = model::JobState::kStopping;
     return {};
   }
@@ -214,6 +217,7 @@ struct Folder {
     state.queued_.erase(keyOf(*job));
     job->state = event.state;
     job->reservedOn.clear();
+    job->promised = false;
     job->stop = event.reason;
     job->freedFor = JobId();
     job->endedAt = time;

@@ -89,6 +89,7 @@ struct Cloud {
     tables.attempts.put(id, attempt);
     auto* job = tables.jobs.edit(start.job);
     job->state = model::JobState::kRunning;
+    job->promised = false;
     job->attempt = id;
     hold(start, true);
     std::erase(queue, start.job);
@@ -107,6 +108,7 @@ struct Cloud {
     job->state = model::JobState::kStopping;
     job->stop = model::StopReason::kPreempted;
     job->freedFor = eviction.beneficiary;
+    tables.jobs.edit(eviction.beneficiary)->promised = true;
   }
   // The victim has gone and waits again.
   void requeue(JobId id) {
@@ -118,6 +120,8 @@ struct Cloud {
   void follow(const model::Plan& plan, Timestamp at = kNow) {
     for (const auto& start : plan.starts) begin(start, at);
     for (const auto& eviction : plan.evictions) stopFor(eviction);
+    for (const auto& reservation : plan.reservations)
+      tables.jobs.edit(reservation.job)->reservedOn = reservation.nodes;
   }
   // Plans and follows until nothing more is decided; what is stopped goes in between.
   void settle(Timestamp at = kNow) {

@@ -1,0 +1,190 @@
+#include "small_cloud.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "scheduler/match.h"
+
+namespace bole::test {
+
+SmallCloud::SmallCloud(std::uint64_t seed, Making making) : random_(seed), making_(making) {
+  addNodes();
+  leaves_ = {model::kDefaultQueue};
+  if (making_.queues) addQueues();
+}
+
+void SmallCloud::addNodes() {
+  const auto nodes = 1 + below(4);
+  for (std::size_t n = 0; n < nodes; ++n) {
+    auto node = scheduler::nodeOf(static_cast<std::uint32_t>(below(5)),
+                                  chance(70) ? "A100-SXM4-80GB" : "H100-SXM5-80GB",
+                                  static_cast<std::int64_t>(4 + below(13)));
+    node.memory = kGiB * static_cast<std::int64_t>(8 + below(25));
+    for (auto& gpu : node.gpus) {
+      if (chance(5)) gpu.health = model::GpuHealth::kDown;
+    }
+    for (std::uint32_t a = 0; a + 1 < node.gpus.size(); a += 2) {
+      if (chance(50)) scheduler::link(node, a, a + 1, 4);
+    }
+    cloud.add(node);
+  }
+}
+
+void SmallCloud::addQueues() {
+  const auto queues = 1 + below(4);
+  QueueId parent;
+  for (std::size_t q = 0; q < queues; ++q) {
+    auto queue = scheduler::queueOf(std::string("q") + static_cast<char>('0' + q),
+                                    chance(60) ? static_cast<std::int64_t>(below(6)) : -1,
+                                    chance(30) ? static_cast<std::int64_t>(6 + below(6)) : -1);
+    queue.weight = static_cast<std::int32_t>(1 + below(3));
+    if (chance(20)) queue.limit.kinds = {{"H100", kWholeGpu * static_cast<std::int64_t>(below(4))}};
+    if (making_.evictions && chance(40)) queue.preemption = model::Preemption::kLowerPriority;
+    if (parent.isSet() && chance(50)) {
+      queue.parent = parent;
+      std::erase(leaves_, parent);
+    }
+    const auto id = cloud.addQueue(queue);
+    leaves_.push_back(id);
+    parent = id;
+  }
+}
+
+void SmallCloud::addJob() {
+  model::JobShape shape;
+  const auto tasks = making_.tasks && chance(25) ? 2 : 1;
+  for (int t = 0; t < tasks; ++t) {
+    auto task = scheduler::shapeOf(making_.gangs ? static_cast<std::uint32_t>(1 + below(4)) : 1,
+                                   static_cast<std::uint32_t>(chance(20) ? 0 : 1 + below(3)))
+                    .tasks[0];
+    task.cpus = MilliCpu(static_cast<std::int64_t>(below(4)) * 1000);
+    task.memory = kGiB * static_cast<std::int64_t>(below(5));
+    if (task.gpus.count > 0 && chance(25)) task.gpus.models = {chance(50) ? "H100" : "A100"};
+    if (chance(20)) task.minAvailable = static_cast<std::uint32_t>(1 + below(task.replicas));
+    shape.tasks.push_back(task);
+  }
+  shape.minAvailable = 0;
+  for (const auto& task : shape.tasks) shape.minAvailable += task.minAvailable;
+  shape.queue = leaves_[below(leaves_.size())];
+  shape.priority = static_cast<std::int32_t>(below(3));
+  if (making_.limits && chance(40))
+    shape.timeLimit = minutes(static_cast<std::int64_t>(1 + below(60)));
+  if (making_.evictions) {
+    shape.spot = chance(15);
+    shape.preemptible = !chance(20);
+  }
+  if (!scheduler::canEverRun(cloud.tables, shape)) return;
+  cloud.queued(shape, now_);
+}
+
+void SmallCloud::turn() {
+  now_ = now_ + minutes(static_cast<std::int64_t>(below(8)));
+  for (auto jobs = below(4); jobs > 0; --jobs) addJob();
+  std::vector<JobId> running;
+  cloud.tables.attempts.forEach([&](AttemptId, const model::AttemptRecord& attempt) {
+    if (attempt.live) running.push_back(attempt.job);
+    return true;
+  });
+  for (const auto id : running) {
+    const bool stopping = cloud.job(id).state == model::JobState::kStopping;
+    if (!chance(stopping ? 60 : 20)) continue;
+    if (stopping)
+      cloud.requeue(id);
+    else
+      cloud.end(id);
+  }
+}
+
+void SmallCloud::follow(const model::Plan& plan) {
+  cloud.follow(plan, now_);
+}
+
+std::map<NodeId, Room> roomIn(const model::Tables& tables) {
+  std::map<NodeId, Room> rooms;
+  tables.nodes.forEach([&](NodeId id, const model::NodeRecord& record) {
+    if (!record.present) return true;
+    auto& room = rooms[id];
+    room.node = record.node.get();
+    room.cpus = record.node->cpus.value;
+    room.memory = record.node->memory.value;
+    for (const auto& gpu : record.node->gpus)
+      room.idle.push_back(gpu.health == model::GpuHealth::kHealthy);
+    return true;
+  });
+  tables.attempts.forEach([&](AttemptId, const model::AttemptRecord& attempt) {
+    if (!attempt.live) return true;
+    const auto& shape = *tables.jobs.find(attempt.job)->shape;
+    for (const auto& rank : attempt.ranks) {
+      auto& room = rooms.at(rank.node);
+      room.cpus -= shape.tasks[rank.task].cpus.value;
+      room.memory -= shape.tasks[rank.task].memory.value;
+      for (const auto gpu : rank.gpus) room.idle[gpu] = false;
+    }
+    return true;
+  });
+  return rooms;
+}
+
+std::map<QueueId, std::int64_t> gpusOfQueues(const model::Tables& tables, bool withSpot) {
+  std::map<QueueId, std::int64_t> use;
+  tables.attempts.forEach([&](AttemptId, const model::AttemptRecord& attempt) {
+    if (!attempt.live) return true;
+    const auto& shape = *tables.jobs.find(attempt.job)->shape;
+    if (shape.spot && !withSpot) return true;
+    std::int64_t gpus = 0;
+    for (const auto& rank : attempt.ranks)
+      gpus += kWholeGpu.value * static_cast<std::int64_t>(rank.gpus.size());
+    for (auto id = shape.queue; id.isSet(); id = tables.policy->find(id)->parent) use[id] += gpus;
+    return true;
+  });
+  return use;
+}
+
+namespace {
+
+// Ranks one by one, each on every node; how many of each task are placed is chosen too.
+class Search {
+ public:
+  Search(std::map<NodeId, Room> rooms, const model::JobShape& shape)
+      : rooms_(std::move(rooms)), shape_(shape) {}
+
+  bool from(std::size_t task, std::uint32_t placed, std::uint32_t all, NodeId lowest) {
+    if (task == shape_.tasks.size()) return all >= shape_.minAvailable;
+    const auto& own = shape_.tasks[task];
+    if (placed >= own.minAvailable && from(task + 1, 0, all, NodeId())) return true;
+    if (placed == own.replicas) return false;
+    for (auto& [id, room] : rooms_) {
+      if (id < lowest) continue;  // replicas of a task are alike: only in order
+      std::vector<std::size_t> free;
+      for (std::size_t g = 0; g < room.idle.size(); ++g) {
+        if (room.idle[g] && scheduler::matches(own.gpus, room.node->gpus[g])) free.push_back(g);
+      }
+      if (free.size() < own.gpus.count || room.cpus < own.cpus.value ||
+          room.memory < own.memory.value) {
+        continue;
+      }
+      free.resize(own.gpus.count);  // of one kind on a node here: which ones does not matter
+      for (const auto g : free) room.idle[g] = false;
+      room.cpus -= own.cpus.value;
+      room.memory -= own.memory.value;
+      const bool fits = from(task, placed + 1, all + 1, id);
+      for (const auto g : free) room.idle[g] = true;
+      room.cpus += own.cpus.value;
+      room.memory += own.memory.value;
+      if (fits) return true;
+    }
+    return false;
+  }
+
+ private:
+  std::map<NodeId, Room> rooms_;
+  const model::JobShape& shape_;
+};
+
+}  // namespace
+
+bool fitsSomehow(const std::map<NodeId, Room>& room, const model::JobShape& shape) {
+  return Search(room, shape).from(0, 0, 0, NodeId());
+}
+
+}  // namespace bole::test

@@ -373,7 +373,7 @@ TEST_F(ControllerTest, AQueueGetsItsGuaranteeBackAlsoAcrossARestart) {
   for (const auto id : engine_.alive()) engine_.run(id);
   deliver();
   ASSERT_TRUE(submit(in("a", job(4, 1))));
-  for (const std::uint64_t victim : {1, 2}) {
+  for (const std::uint64_t victim : {std::uint64_t{1}, std::uint64_t{2}}) {
     EXPECT_EQ(record(victim).state, JobState::kStopping);
     EXPECT_EQ(record(victim).stop, model::StopReason::kPreempted);
     EXPECT_EQ(record(victim).freedFor, JobId(3));

@@ -159,7 +159,7 @@ TEST_F(Cli, OverTcpTheTokenGoesAlong) {
   program_.directory.write("other", "wrong\n");
   program_.base.variables["BOLE_SERVER"] = "http://127.0.0.1:" + std::to_string(tcp.port());
   program_.base.variables["BOLE_TOKEN_FILE"] = program_.directory / "token";
-  EXPECT_EQ(program_.run({"ps", "--json"}).out, "{\"jobs\":[]}\n");
+  EXPECT_EQ(program_.run({"ps", "--json"}).out, codec::toJson(model::JobList{}) + "\n");
   program_.base.variables["BOLE_TOKEN_FILE"] = program_.directory / "other";
   EXPECT_EQ(program_.run({"ps"}).code, kExitPermission);
   program_.base.variables["BOLE_TOKEN_FILE"] = program_.directory / "missing";
@@ -214,6 +214,25 @@ TEST_F(Cli, Ps) {
   EXPECT_EQ(asked(), std::vector<std::string>{"GET /v1/jobs"});
 }
 
+TEST_F(Cli, PsNamesTheQueuesWhereThereAreSeveral) {
+  auto list = someJobs();
+  list.queues = 3;
+  list.jobs[0].queue = "vision";
+  list.jobs[1].queue = list.jobs[2].queue = "default";
+  answerView("GET /v1/jobs", list);
+  const auto outcome = run({"ps"});
+  EXPECT_EQ(
+      outcome.out,
+      "JOB  NAME                USER        QUEUE    STATE    RANKS  GPUS          TIME  WHAT\n"
+      " 12  a-name-that-is-as…  maximilian  vision   QUEUED      64  512              -  "
+      "waits for 512 A10…\n"
+      "  7  digits              alice       default  RUNNING      4  4 emulated  1m 02s  "
+      "epoch 3/20, loss …\n"
+      "  3  digits              alice       default  FAILED       4  -           1m 02s  "
+      "rank 2 failed fir…\n");
+  fits(outcome.out);
+}
+
 TEST_F(Cli, PsAsksForWhatIsWanted) {
   answerView("GET /v1/jobs", model::JobList{});
   const auto outcome = run({"ps", "-a", "--state", "failed,cancelled", "--user", "a b", "--project",
@@ -245,6 +264,8 @@ TEST_F(Cli, JsonIsTheServersOwn) {
                                           {"nodes", "GET /v1/nodes"},
                                           {"gpus", "GET /v1/gpus"},
                                           {"topo", "GET /v1/topology"},
+                                          {"queues", "GET /v1/queues"},
+                                          {"policy", "GET /v1/policy"},
                                           {"events", "GET /v1/events"}}) {
     answer(line, FakeReply{.body = body});
     const auto outcome = run({command, "--json"});
@@ -324,6 +345,67 @@ TEST_F(Cli, WhyAJobWaits) {
             "  waits for 4 A100 GPUs: 2 are free now\n");
 }
 
+TEST_F(Cli, ShowAndWhyNameTheQueue) {
+  auto detail = digitsDetail();
+  detail.summary.queue = "vision";
+  answerView("GET /v1/jobs/7", detail);
+  EXPECT_NE(run({"show", "7"}).out.find("Queue:        vision\n"), std::string::npos)
+      << run({"show", "7"}).out;
+  EXPECT_EQ(run({"why", "7"}).out,
+            "job 7 (digits) is RUNNING in queue vision, since 2026-09-21 13:56:41 UTC on "
+            "emu-a100-1\n");
+  detail.spec.shape.spot = true;
+  answerView("GET /v1/jobs/7", detail);
+  EXPECT_NE(run({"show", "7"}).out.find("vision, spot\n"), std::string::npos);
+  detail.spec.shape.spot = false;
+  detail.spec.shape.preemptible = false;
+  answerView("GET /v1/jobs/7", detail);
+  EXPECT_NE(run({"show", "7"}).out.find("vision, not preemptible\n"), std::string::npos);
+  detail.summary.state = model::JobState::kQueued;
+  answerView("GET /v1/jobs/7", detail);
+  EXPECT_EQ(run({"why", "7"}).out,
+            "job 7 (digits) is QUEUED in queue vision, submitted 16m 40s ago\n");
+}
+
+TEST_F(Cli, WhyOfQueues) {
+  auto detail = digitsDetail();
+  detail.summary.state = model::JobState::kQueued;
+  detail.summary.queue = "vision";
+  detail.attempts.clear();
+  const auto reason = [](model::Obstacle obstacle, std::int64_t needed, std::int64_t left,
+                         const std::string& of) {
+    model::Reason one;
+    one.obstacle = obstacle;
+    one.needed = needed;
+    one.available = left;
+    one.detail = of;
+    one.queue = "vision";
+    return one;
+  };
+  detail.reasons = {reason(model::Obstacle::kQueueLimit, 2000, 500, "A100 GPUs"),
+                    reason(model::Obstacle::kQueueLimit, 1000, 0, "GPUs"),
+                    reason(model::Obstacle::kQueueLimit, (kGiB * 8).value, kGiB.value, "memory"),
+                    reason(model::Obstacle::kGuaranteed, 4000, 1000, "GPUs"),
+                    reason(model::Obstacle::kUserLimit, 4000, 2500, "CPUs"),
+                    reason(model::Obstacle::kStopping, 1, 0, ""),
+                    reason(model::Obstacle::kStopping, 2, 0, "")};
+  answerView("GET /v1/jobs/7", detail);
+  const auto outcome = run({"why", "7"});
+  EXPECT_EQ(
+      outcome.out,
+      "job 7 (digits) is QUEUED in queue vision, submitted 16m 40s ago\n"
+      "It starts when all of these are gone:\n"
+      "  - Queue vision is at its limit: 2 A100 GPUs needed, 0.5 left\n"
+      "  - Queue vision is at its limit: 1 GPU needed, 0 left\n"
+      "  - Queue vision is at its limit: 8 GiB of memory needed, 1 GiB left\n"
+      "  - The rest is guaranteed to other queues than vision, and this job cannot be stopped "
+      "for them: 4\n    GPUs needed, 1 left\n"
+      "  - Its user has all that one may have of queue vision: 4 CPUs needed, 2.5 left\n"
+      "  - A job is being stopped for it\n"
+      "  - 2 jobs are being stopped for it\n");
+  fits(outcome.out);
+}
+
 TEST_F(Cli, WhyARunningJob) {
   auto detail = digitsDetail();
   answerView("GET /v1/jobs/7", detail);
@@ -379,6 +461,120 @@ TEST_F(Cli, AKindOfEventThatThereIsNone) {
             "  did you mean 'job.submitted'?\n");
   EXPECT_NE(run({"events", "-f", "--kind", "zzz"}).err.find("expected one of server.started, "),
             std::string::npos);
+}
+
+// ---- queues
+
+model::QueueView queueOf(const std::string& name, std::uint32_t depth) {
+  model::QueueView queue;
+  queue.name = name;
+  queue.depth = depth;
+  queue.used.gpus = MilliGpu(0);
+  queue.used.cpus = MilliCpu(0);
+  queue.used.memory = Bytes(0);
+  return queue;
+}
+
+TEST_F(Cli, Queues) {
+  model::QueueList list;
+  list.emulated = true;
+  auto fallback = queueOf("default", 0);
+  fallback.used = {MilliGpu(1000), {{"A100", MilliGpu(1000)}}, MilliCpu(2500), kGiB * 3};
+  fallback.running = 1;
+  auto lab = queueOf("lab", 0);
+  lab.guaranteed = {MilliGpu(8000), {{"A100", MilliGpu(4000)}}, MilliCpu(64'000), kGiB * 512};
+  lab.effective = {MilliGpu(4000), {{"A100", MilliGpu(4000)}}, MilliCpu(1000), kGiB * 512};
+  lab.limit.gpus = MilliGpu(16'000);
+  lab.weight = 3;
+  lab.used = {MilliGpu(3000), {{"A100", MilliGpu(2000)}}, MilliCpu(12'000), kGiB * 64};
+  lab.waiting = 4;
+  lab.running = 2;
+  auto nlp = queueOf("nlp", 1);
+  nlp.limit.memory = kGiB * 8;
+  list.queues = {fallback, lab, nlp};
+  list.warnings = {"all queues together are guaranteed too \x1b[2Jmuch"};
+  answerView("GET /v1/queues", list);
+  program_.base.stdoutIsTerminal = true;
+  program_.base.variables["NO_COLOR"] = "1";
+  program_.base.columns = [] { return 160; };
+  auto outcome = run({"queues"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(
+      outcome.out,
+      "QUEUE    GUARANTEED                                  LIMIT    WEIGHT  USED                "
+      "                               RUNNING  WAITING\n"
+      "default  -                                           -             1  1 emulated GPU      "
+      "                                     1        0\n"
+      "lab      4 of 8 GPUs, 4 A100, 1 of 64 CPUs, 512 GiB  16 GPUs       3  3 emulated GPUs, 2 "
+      "emulated A100, 12 CPUs, 64 GiB        2        4\n"
+      "  nlp    -                                           8 GiB         1  0 emulated GPUs, 0 "
+      "B                                     0        0\n");
+  EXPECT_EQ(outcome.err, "bole: warning: all queues together are guaranteed too ?[2Jmuch\n");
+  program_.base.columns = [] { return 100; };
+  fits(run({"queues"}).out);
+}
+
+TEST_F(Cli, ThePolicyIsPrintedAsItCanBeAppliedAgain) {
+  model::PolicyView view;
+  view.text = "queues:\n  default:\n    weight: 1\npatience: 10m\nhalf_life: 7d\n";
+  answerView("GET /v1/policy", view);
+  EXPECT_EQ(run({"policy"}).out, view.text);
+}
+
+TEST_F(Cli, APolicyIsApplied) {
+  program_.directory.write("work/lab.yaml", "queues: {lab: {}}\n");
+  model::PolicyAnswer answer;
+  answer.changes = {"queue lab is new", "queue old goes"};
+  answer.warnings = {"lab.yaml:1:1: look"};
+  answerView("PUT /v1/policy", answer);
+  auto outcome = run({"policy", "apply", "lab.yaml"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "queue lab is new\nqueue old goes\n");
+  EXPECT_EQ(outcome.err, "bole: warning: lab.yaml:1:1: look\n");
+  const auto sent = [&] {
+    const auto body = askedFor("PUT /v1/policy").back().body;
+    const auto request = codec::fromJson<model::PolicyRequest>(body);
+    EXPECT_TRUE(request) << body;
+    return request ? *request : model::PolicyRequest();
+  };
+  EXPECT_EQ(sent().text, "queues: {lab: {}}\n");
+  EXPECT_EQ(sent().fileName, "lab.yaml");
+  EXPECT_FALSE(sent().dryRun);
+
+  answer.warnings.clear();
+  answerView("PUT /v1/policy", answer);
+  program_.input = "queues: {}\n";
+  outcome = run({"policy", "apply", "-", "--dry-run"});
+  EXPECT_EQ(outcome.out, "queue lab is new\nqueue old goes\n");
+  EXPECT_EQ(outcome.err, "bole: so it would be; without --dry-run it will\n");
+  EXPECT_EQ(sent().text, "queues: {}\n");
+  EXPECT_EQ(sent().fileName, "stdin");
+  EXPECT_TRUE(sent().dryRun);
+
+  answer.changes.clear();
+  answerView("PUT /v1/policy", answer);
+  EXPECT_EQ(run({"policy", "apply", "-"}).out, "nothing changes: the cloud is shared so already\n");
+  EXPECT_EQ(run({"policy", "apply", "-", "--json"}).out, codec::toJson(answer) + "\n");
+}
+
+TEST_F(Cli, APolicyThatIsWrongOrNotThere) {
+  auto outcome = run({"policy", "apply", "none.yaml"});
+  EXPECT_EQ(outcome.code, kExitNotFound);
+  EXPECT_EQ(outcome.err,
+            "bole: none.yaml: there is no such file\n"
+            "  'bole policy > none.yaml' writes the present policy\n");
+  program_.directory.write("work/lab.yaml", "queus: {}\n");
+  answerError("PUT /v1/policy", 400,
+              makeError(ErrorCode::kInvalid, "unknown field")
+                  .at("lab.yaml:1:1")
+                  .foundValue("'queus'")
+                  .withHint("did you mean 'queues'?"));
+  outcome = run({"policy", "apply", "lab.yaml"});
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_EQ(outcome.err,
+            "bole: lab.yaml:1:1: unknown field: found 'queus'\n  did you mean 'queues'?\n");
+  answerError("PUT /v1/policy", 403, makeError(ErrorCode::kPermission, "you may not"));
+  EXPECT_EQ(run({"policy", "apply", "lab.yaml"}).code, kExitPermission);
 }
 
 TEST_F(Cli, LogsOfAJobThatNeverWroteSayWhy) {

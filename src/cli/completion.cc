@@ -40,6 +40,10 @@ std::string bashWords(ValueKind kind) {
       return "COMPREPLY=($(compgen -W \"$(_bole_jobs --all)\" -- \"$cur\"))";
     case ValueKind::kLiveJob:
       return "COMPREPLY=($(compgen -W \"$(_bole_jobs)\" -- \"$cur\"))";
+    case ValueKind::kQueue:
+      return "COMPREPLY=($(compgen -W \"$(_bole_queues)\" -- \"$cur\"))";
+    case ValueKind::kPolicy:
+      return "COMPREPLY=($(compgen -W apply -- \"$cur\") $(compgen -f -- \"$cur\"))";
     case ValueKind::kState:
       return fmt::format("COMPREPLY=($(compgen -W \"{}\" -- \"$cur\"))", kStates);
     case ValueKind::kShell:
@@ -71,6 +75,7 @@ std::string bashScript(const std::vector<CommandInfo>& commands) {
       "# bash completion for bole: source <(bole completion bash)\n"
       "_bole_jobs() { bole ps \"$@\" --limit 200 2>/dev/null | "
       "awk 'NR > 1 {print $1; print $2}'; }\n"
+      "_bole_queues() { bole queues 2>/dev/null | awk 'NR > 1 {print $1}'; }\n"
       "_bole() {\n"
       "  local cur prev command word\n"
       "  cur=\"${COMP_WORDS[COMP_CWORD]}\"; prev=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
@@ -119,6 +124,10 @@ std::string zshAction(ValueKind kind) {
       return "{_bole_jobs --all}";
     case ValueKind::kLiveJob:
       return "{_bole_jobs}";
+    case ValueKind::kQueue:
+      return "{_bole_queues}";
+    case ValueKind::kPolicy:
+      return "{_bole_policy}";
     case ValueKind::kState:
       return fmt::format("({})", kStates);
     case ValueKind::kShell:
@@ -153,6 +162,8 @@ std::string zshScript(const std::vector<CommandInfo>& commands) {
       "$2}')\"})\n"
       "  compadd -a jobs\n"
       "}\n"
+      "_bole_queues() { compadd ${(f)\"$(bole queues 2>/dev/null | awk 'NR > 1 {print $1}')\"} }\n"
+      "_bole_policy() { compadd apply; _files }\n"
       "_bole() {\n"
       "  local -a commands\n"
       "  commands=(\n";
@@ -199,6 +210,10 @@ std::string fishValue(ValueKind kind) {
       return " -xa '(__bole_jobs --all)'";
     case ValueKind::kLiveJob:
       return " -xa '(__bole_jobs)'";
+    case ValueKind::kQueue:
+      return " -xa '(__bole_queues)'";
+    case ValueKind::kPolicy:
+      return " -a apply -F";
     case ValueKind::kState:
       return fmt::format(" -xa '{}'", kStates);
     case ValueKind::kShell:
@@ -234,6 +249,9 @@ std::string fishScript(const std::vector<CommandInfo>& commands) {
       "# fish completion for bole: bole completion fish | source\n"
       "function __bole_jobs\n"
       "  bole ps $argv --limit 200 2>/dev/null | awk 'NR > 1 {print $1; print $2}'\n"
+      "end\n"
+      "function __bole_queues\n"
+      "  bole queues 2>/dev/null | awk 'NR > 1 {print $1}'\n"
       "end\n"
       "complete -c bole -f\n"
       "complete -c bole -n __fish_use_subcommand -a help -d 'Say how a command is used'\n";

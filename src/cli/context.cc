@@ -94,6 +94,11 @@ Result<std::string> Context::post(const std::string& path, std::string body) {
   return server->post(path, std::move(body));
 }
 
+Result<std::string> Context::put(const std::string& path, std::string body) {
+  BOLE_ASSIGN(auto* server, client());
+  return server->put(path, std::move(body));
+}
+
 bool Context::print(std::string_view text) {
   if (!closed_ && !text.empty()) closed_ = !environment_.out(text);
   return !closed_;

@@ -38,6 +38,7 @@ class Context {
   [[nodiscard]] Result<Client*> client();
   [[nodiscard]] Result<std::string> get(const std::string& path);
   [[nodiscard]] Result<std::string> post(const std::string& path, std::string body);
+  [[nodiscard]] Result<std::string> put(const std::string& path, std::string body);
   template <class T>
   [[nodiscard]] Result<T> fetch(const std::string& path) {
     BOLE_ASSIGN(const auto body, get(path));

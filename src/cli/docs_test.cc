@@ -71,7 +71,7 @@ TEST(CliDocs, CommandsAndTheirFlagsExist) {
   const auto known = knownFlags();
   int seen = 0;
   for (const std::string page : {"cli.md", "quickstart.md", "operators.md", "emulated-gpus.md",
-                                 "exit-codes.md", "api.md", "spec.md", "volcano.md"}) {
+                                 "exit-codes.md", "api.md", "spec.md", "volcano.md", "queues.md"}) {
     for (const auto& code : codeOf(page)) {
       std::istringstream words(code);
       std::string command;

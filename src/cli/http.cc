@@ -120,8 +120,9 @@ void setBody(CURL* easy, const Request& request) {
   } else if (request.bodyFile >= 0) {
     curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L);
     curl_easy_setopt(easy, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.bodySize));
-  } else if (request.method == "POST") {
+  } else if (request.method == "POST" || request.method == "PUT") {
     curl_easy_setopt(easy, CURLOPT_POST, 1L);
+    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request.body.data());
     curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
                      static_cast<curl_off_t>(request.body.size()));
@@ -288,12 +289,16 @@ Result<Response> Client::stream(const Request& request,
   return response;
 }
 
+Result<std::string> Client::bodyOf(const Request& request) {
+  BOLE_ASSIGN(auto response, send(request));
+  if (!isGood(response.status)) return fail(errorOf(response, request.path));
+  return std::move(response.body);
+}
+
 Result<std::string> Client::get(const std::string& path) {
   Request request;
   request.path = path;
-  BOLE_ASSIGN(auto response, send(request));
-  if (!isGood(response.status)) return fail(errorOf(response, path));
-  return std::move(response.body);
+  return bodyOf(request);
 }
 
 Result<std::string> Client::post(const std::string& path, std::string body) {
@@ -301,9 +306,15 @@ Result<std::string> Client::post(const std::string& path, std::string body) {
   request.method = "POST";
   request.path = path;
   request.body = std::move(body);
-  BOLE_ASSIGN(auto response, send(request));
-  if (!isGood(response.status)) return fail(errorOf(response, path));
-  return std::move(response.body);
+  return bodyOf(request);
+}
+
+Result<std::string> Client::put(const std::string& path, std::string body) {
+  Request request;
+  request.method = "PUT";
+  request.path = path;
+  request.body = std::move(body);
+  return bodyOf(request);
 }
 
 Error errorOf(const Response& response, const std::string& path) {

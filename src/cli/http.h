@@ -64,11 +64,13 @@ class Client {
   // send(), with everything but a 2xx answer turned into an Error.
   [[nodiscard]] Result<std::string> get(const std::string& path);
   [[nodiscard]] Result<std::string> post(const std::string& path, std::string body);
+  [[nodiscard]] Result<std::string> put(const std::string& path, std::string body);
 
   [[nodiscard]] const Address& address() const { return address_; }
 
  private:
   struct Transfer;
+  [[nodiscard]] Result<std::string> bodyOf(const Request& request);
   [[nodiscard]] Result<Response> perform(Transfer& transfer);
   [[nodiscard]] Error failure(Transfer& transfer, int curlCode) const;
 

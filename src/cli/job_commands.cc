@@ -66,7 +66,7 @@ int runCommand(Context& context, const PsArgs& args) {
                            : "no jobs now; 'bole ps -a' lists those that have ended\n");
     return kExitOk;
   }
-  context.print(jobTable(list->jobs).render(context.outStyle()));
+  context.print(jobTable(*list).render(context.outStyle()));
   return kExitOk;
 }
 

@@ -151,14 +151,22 @@ std::string needText(const char* what, const model::Reason& reason, const char* 
 }
 
 // What a queue may have is counted in thousandths of a GPU or CPU, or in bytes; the detail says of
-// what.
-std::string quotaText(const std::string& whose, const model::Reason& reason) {
+// what: "2 GPUs needed, 1 left".
+std::string quotaText(const model::Reason& reason) {
+  const bool memory = reason.detail == "memory";
   const auto amount = [&](std::int64_t value) {
-    return reason.detail == "memory" ? formatBytes(Bytes(value))
-                                     : fmt::format("{:g}", static_cast<double>(value) / 1000);
+    return memory ? formatBytes(Bytes(value)) : cpusText(MilliCpu(value));
   };
-  return fmt::format("{}: {} {} needed, {} left", whose, amount(reason.needed), reason.detail,
+  auto things = memory ? "of memory" : reason.detail;
+  if (reason.needed == 1000 && things.ends_with('s')) things.pop_back();
+  return fmt::format("{} {} needed, {} left", amount(reason.needed), things,
                      amount(reason.available));
+}
+
+// "nlp, spot"
+std::string queueText(const model::JobView& job, const model::JobShape& shape) {
+  if (shape.spot) return job.queue + ", spot";
+  return job.queue + (shape.preemptible ? "" : ", not preemptible");
 }
 
 // ", since 2026-09-21 13:56:41 UTC on box-1, box-2"
@@ -182,19 +190,25 @@ std::string jobPath(const std::string& job) {
   return "/v1/jobs/" + urlEncoded(job);
 }
 
-Table jobTable(const std::vector<model::JobView>& jobs) {
-  Table table({{"JOB", Align::kRight},
-               {"NAME", Align::kLeft, 10},
-               {"USER", Align::kLeft, 6},
-               {"STATE", Align::kLeft},
-               {"RANKS", Align::kRight},
-               {"GPUS", Align::kLeft},
-               {"TIME", Align::kRight},
-               {"WHAT", Align::kLeft, 16}});
-  for (const auto& job : jobs) {
-    table.add({std::to_string(job.id.value), job.name, job.user,
-               Cell(stateName(job.state), tintOf(job.state)), std::to_string(job.ranks),
-               gpuCount(job.gpus, job.emulated), spanText(job.running), remark(job)});
+Table jobTable(const model::JobList& list) {
+  std::vector<Column> columns = {{"JOB", Align::kRight},    {"NAME", Align::kLeft, 10},
+                                 {"USER", Align::kLeft, 6}, {"STATE", Align::kLeft},
+                                 {"RANKS", Align::kRight},  {"GPUS", Align::kLeft},
+                                 {"TIME", Align::kRight},   {"WHAT", Align::kLeft, 16}};
+  const bool queues = list.queues > 1;
+  if (queues) columns.insert(columns.begin() + 3, {"QUEUE", Align::kLeft, 8});
+  Table table(std::move(columns));
+  for (const auto& job : list.jobs) {
+    std::vector<Cell> cells = {std::to_string(job.id.value),
+                               job.name,
+                               job.user,
+                               Cell(stateName(job.state), tintOf(job.state)),
+                               std::to_string(job.ranks),
+                               gpuCount(job.gpus, job.emulated),
+                               spanText(job.running),
+                               remark(job)};
+    if (queues) cells.insert(cells.begin() + 3, job.queue);
+    table.add(std::move(cells));
   }
   return table;
 }
@@ -206,6 +220,7 @@ std::string detailText(const model::JobDetail& detail, const TableStyle& style) 
   addState(facts, job);
   if (job.progress) facts.add("Progress", progressText(*job.progress));
   facts.add("Owner", fmt::format("{}, project {}", job.user, job.project));
+  if (!job.queue.empty()) facts.add("Queue", queueText(job, detail.spec.shape));
   if (job.priority != 0) facts.add("Priority", std::to_string(job.priority));
   facts.add("Submitted", timeText(job.submittedAt));
   facts.add("Started", timeText(job.startedAt));
@@ -253,14 +268,17 @@ std::string obstacleText(const model::Reason& reason) {
       text = "The scheduler has not come to it yet";
       break;
     case model::Obstacle::kQueueLimit:
-      text = quotaText("The limit of queue " + reason.queue, reason);
+      text = fmt::format("Queue {} is at its limit: {}", reason.queue, quotaText(reason));
       break;
     case model::Obstacle::kGuaranteed:
-      text = quotaText("What no other queue than " + reason.queue + " is guaranteed", reason) +
-             "; it cannot be preempted, so it borrows nothing";
+      text = fmt::format(
+          "The rest is guaranteed to other queues than {}, and this job cannot be stopped for "
+          "them: {}",
+          reason.queue, quotaText(reason));
       break;
     case model::Obstacle::kUserLimit:
-      text = quotaText("The limit of each user in queue " + reason.queue, reason);
+      text = fmt::format("Its user has all that one may have of queue {}: {}", reason.queue,
+                         quotaText(reason));
       break;
     case model::Obstacle::kStopping:
       text = reason.needed == 1 ? "A job is being stopped for it"
@@ -276,6 +294,8 @@ std::string whyText(const model::JobDetail& detail, Timestamp now, const TableSt
   const auto& job = detail.summary;
   auto text = neutralised(jobTitle(job)) + " is " +
               tinted(stateName(job.state), tintOf(job.state), style.colour);
+  if (!job.queue.empty() && !model::isTerminal(job.state))
+    text += " in queue " + neutralised(job.queue);
   if (job.state == model::JobState::kQueued && now > job.submittedAt) {
     text += ", submitted " + formatDuration(now - job.submittedAt) + " ago";
   }

@@ -12,7 +12,8 @@ namespace bole::cli {
 
 [[nodiscard]] std::string jobPath(const std::string& job);  // of the API, for a number or a name
 
-[[nodiscard]] Table jobTable(const std::vector<model::JobView>& jobs);
+// Their queues are named where there is more than one.
+[[nodiscard]] Table jobTable(const model::JobList& list);
 [[nodiscard]] std::string detailText(const model::JobDetail& detail, const TableStyle& style);
 // `stoppedBy`: who cancelled it; empty: not known.
 [[nodiscard]] std::string whyText(const model::JobDetail& detail, Timestamp now,

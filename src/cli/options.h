@@ -73,7 +73,10 @@ struct RunArgs {
   std::vector<std::string> env;
   std::vector<std::string> mounts;
   std::vector<std::string> ports;
+  std::string queue;
   std::string priority;
+  bool spot = false;
+  bool noPreempt = false;
   std::string project;
   std::string workdir;
   std::optional<std::uint32_t> retries;
@@ -123,6 +126,13 @@ struct AttachArgs {
 
 struct NodesArgs {};
 struct GpusArgs {};
+struct QueuesArgs {};
+
+struct PolicyArgs {
+  bool apply = false;  // false: it is printed
+  std::string file;    // "-": standard input
+  bool dryRun = false;
+};
 
 struct TopoArgs {
   std::string node;  // empty: all
@@ -143,10 +153,10 @@ struct CompletionArgs {
   std::string shell;
 };
 
-using Command =
-    std::variant<UpArgs, DownArgs, StatusArgs, VersionArgs, FsckArgs, BackupArgs, RestoreArgs,
-                 SubmitArgs, RunArgs, PsArgs, ShowArgs, WhyArgs, StopArgs, LogsArgs, AttachArgs,
-                 NodesArgs, GpusArgs, TopoArgs, EventsArgs, SupportArgs, CompletionArgs>;
+using Command = std::variant<UpArgs, DownArgs, StatusArgs, VersionArgs, FsckArgs, BackupArgs,
+                             RestoreArgs, SubmitArgs, RunArgs, PsArgs, ShowArgs, WhyArgs, StopArgs,
+                             LogsArgs, AttachArgs, NodesArgs, GpusArgs, QueuesArgs, PolicyArgs,
+                             TopoArgs, EventsArgs, SupportArgs, CompletionArgs>;
 
 struct Invocation {
   Common common;

@@ -235,7 +235,12 @@ class CommandLine {
     value(run, "-t,--time", run_.time, "TIME", "Time limit: 30m, 2h, 1-12:00:00");
     number(run, "--retries", run_.retries, "N", "Start it again after a failure, N times at most",
            0, kMaxRetries);
-    value(run, "--priority", run_.priority, "PRIORITY", "low, normal, high, or a number");
+    value(run, "--queue", run_.queue, "NAME", "Where it waits; 'bole queues' lists them",
+          ValueKind::kQueue);
+    value(run, "--priority", run_.priority, "PRIORITY",
+          "Within its queue: low, normal, high, or a number");
+    run.app->add_flag("--spot", run_.spot, "It may be stopped for any job that is not spot");
+    run.app->add_flag("--no-preempt", run_.noPreempt, "It is never stopped for another job");
     value(run, "--project", run_.project, "NAME", "Whose project it counts for");
   }
 
@@ -302,6 +307,8 @@ class CommandLine {
     add(kCloud, "gpus", "List the GPUs and who holds them", "bole gpus", gpus_);
     auto& topo = add(kCloud, "topo", "How the GPUs of a machine are linked", "bole topo", topo_);
     argument(topo, "NODE", topo_.node, "Only this machine", ValueKind::kText);
+    add(kCloud, "queues", "List the queues and what is used of them", "bole queues", queues_);
+    addPolicy();
     auto& events =
         add(kCloud, "events", "What happened, from the ledger", "bole events -f", events_);
     events.app->add_flag("-f,--follow", events_.follow, "Go on as things happen");
@@ -310,6 +317,29 @@ class CommandLine {
     number(events, "--limit", events_.limit, "N", "At most N, 1 to 10000; otherwise 100", 1,
            10'000);
     value(events, "--kind", events_.kind, "KIND", "Only these: job.submitted");
+  }
+
+  void addPolicy() {
+    auto& policy = add(kCloud, "policy", "Show how the cloud is shared, or share it otherwise",
+                       "bole policy apply policy.yaml --dry-run", policy_);
+    argument(policy, "ACTION", action_, "apply: share it as FILE says; otherwise it is shown",
+             ValueKind::kPolicy);
+    argument(policy, "FILE", policy_.file, "A policy file, - for standard input",
+             ValueKind::kPolicy);
+    policy.app->add_flag("--dry-run", policy_.dryRun, "With apply: only say what would change");
+    policy.take = [this]() -> Command {
+      auto args = policy_;
+      args.apply = !action_.empty();
+      if (args.apply && action_ != "apply") {
+        throw CLI::ValidationError("there is no such action: found '" + action_ +
+                                   "', expected apply");
+      }
+      if (args.apply && args.file.empty())
+        throw CLI::ValidationError("no file to apply: 'bole policy apply FILE'");
+      if (!args.apply && args.dryRun)
+        throw CLI::ValidationError("--dry-run: there is nothing to try: 'bole policy apply FILE'");
+      return args;
+    };
   }
 
   void addServerCommands() {
@@ -386,6 +416,9 @@ class CommandLine {
   StopArgs stop_;
   NodesArgs nodes_;
   GpusArgs gpus_;
+  QueuesArgs queues_;
+  PolicyArgs policy_;
+  std::string action_;  // of `policy`
   TopoArgs topo_;
   EventsArgs events_;
   UpArgs up_;

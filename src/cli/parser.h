@@ -23,7 +23,19 @@ struct Parse {
 // Without the name of the program.
 [[nodiscard]] Parse parseArguments(std::vector<std::string> arguments);
 
-enum class ValueKind { kNone, kText, kFile, kDirectory, kJob, kLiveJob, kState, kShell, kCommand };
+enum class ValueKind {
+  kNone,
+  kText,
+  kFile,
+  kDirectory,
+  kJob,
+  kLiveJob,
+  kQueue,
+  kPolicy,  // `apply`, and a file
+  kState,
+  kShell,
+  kCommand
+};
 
 struct OptionInfo {
   std::vector<std::string> names;  // "-f", "--follow"

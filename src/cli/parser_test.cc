@@ -206,6 +206,24 @@ TEST(Parser, WhatCli11FindsIsSaidInOurWords) {
   EXPECT_NE(refusal({"-v"}).find("did you mean 'bole version'?"), std::string::npos);
 }
 
+TEST(Parser, APolicyIsShownOrApplied) {
+  EXPECT_FALSE(parsedAs<PolicyArgs>({"policy"}).apply);
+  const auto args = parsedAs<PolicyArgs>({"policy", "apply", "lab.yaml", "--dry-run"});
+  EXPECT_TRUE(args.apply && args.dryRun);
+  EXPECT_EQ(args.file, "lab.yaml");
+  EXPECT_EQ(parsedAs<PolicyArgs>({"policy", "--dry-run", "apply", "-"}).file, "-");
+  EXPECT_EQ(refusal({"policy", "aply", "x"}),
+            "bole policy: there is no such action: found 'aply', expected apply\n"
+            "see 'bole policy --help'\n");
+  EXPECT_EQ(refusal({"policy", "apply"}),
+            "bole policy: no file to apply: 'bole policy apply FILE'\nsee 'bole policy --help'\n");
+  EXPECT_EQ(refusal({"policy", "--dry-run"}),
+            "bole policy: --dry-run: there is nothing to try: 'bole policy apply FILE'\n"
+            "see 'bole policy --help'\n");
+  EXPECT_EQ(refusal({"policy", "apply", "a", "b"}),
+            "bole policy: one argument too many: 'b'\nsee 'bole policy --help'\n");
+}
+
 TEST(Parser, TwoSpecsAreOneTooMany) {
   EXPECT_EQ(refusal({"submit", "-f", "a", "b"}),
             "bole submit: two specs: found 'a' and 'b', expected one\n"
@@ -241,10 +259,11 @@ TEST(Parser, EveryCommandHasHelpWithAnExampleThatParses) {
     EXPECT_TRUE(parseArguments(words).complete) << command.example << "\n"
                                                 << parseArguments(words).text;
   }
-  EXPECT_EQ(names, (std::set<std::string>{
-                       "up",     "down", "status",  "run",     "submit",     "ps",     "show",
-                       "why",    "logs", "stop",    "attach",  "nodes",      "gpus",   "topo",
-                       "events", "fsck", "version", "support", "completion", "backup", "restore"}));
+  EXPECT_EQ(names,
+            (std::set<std::string>{
+                "up",      "down",    "status",     "run",    "submit",  "ps",     "show",   "why",
+                "logs",    "stop",    "attach",     "nodes",  "gpus",    "topo",   "events", "fsck",
+                "version", "support", "completion", "backup", "restore", "queues", "policy"}));
 }
 
 TEST(Parser, HelpFitsAScreen) {
@@ -283,7 +302,9 @@ class Completion : public ::testing::Test {
   // What bash offers for these words, the last of which is being typed.
   std::string offeredByBash(const std::string& words, int count) {
     return outputOf(
-        "bash --norc --noprofile -c 'set -u; bole() { printf \"JOB NAME\\n7 digits\\n\"; "
+        "bash --norc --noprofile -c 'set -u; bole() { "
+        "[[ \"$1\" != queues ]] || { printf \"QUEUE\\ndefault\\n  vision\\n\"; return; }; "
+        "printf \"JOB NAME\\n7 digits\\n\"; "
         "[[ \"$*\" != *--all* ]] || printf \"3 done\\n\"; }; "
         "source " +
         script("bash") + "; COMP_WORDS=(" + words + "); COMP_CWORD=" + std::to_string(count - 1) +
@@ -304,6 +325,10 @@ TEST_F(Completion, Bash) {
   EXPECT_EQ(offeredByBash("bole ps --state f", 4), "failed\n");
   EXPECT_EQ(offeredByBash("bole completion z", 3), "zsh\n");
   EXPECT_EQ(offeredByBash("bole help wh", 3), "why\n");
+  EXPECT_EQ(offeredByBash("bole que", 2), "queues\n");
+  EXPECT_EQ(offeredByBash("bole policy app", 3), "apply\n");
+  EXPECT_EQ(offeredByBash("bole policy apply --dr", 4), "--dry-run\n");
+  EXPECT_EQ(offeredByBash("bole run --queue v", 4), "vision\n");
   EXPECT_EQ(outputOf("bash -n " + script("bash")), "");
   EXPECT_NE(outputOf("bash --norc -c 'source " + script("bash") + "; complete -p bole'")
                 .find("-F _bole bole"),

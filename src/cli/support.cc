@@ -31,11 +31,13 @@ struct Part {
   std::string text;
 };
 
-constexpr std::array<std::pair<const char*, const char*>, 6> kAnswers = {
+constexpr std::array<std::pair<const char*, const char*>, 8> kAnswers = {
     {{"status.json", "/v1/status"},
      {"nodes.json", "/v1/nodes"},
      {"gpus.json", "/v1/gpus"},
      {"topology.json", "/v1/topology"},
+     {"queues.json", "/v1/queues"},
+     {"policy.json", "/v1/policy"},
      {"jobs.json", "/v1/jobs?all=1&limit=1000"},
      {"events.json", "/v1/events?limit=2000"}}};
 

@@ -111,6 +111,19 @@ TEST(RunSpec, FlagsBecomeFields) {
   EXPECT_EQ(placed("upload"), "upload: gpus: no such kind");
 }
 
+TEST(RunSpec, WhereItWaitsAndWhoMayStopIt) {
+  RunArgs args;
+  args.command = {"x"};
+  args.queue = "night";
+  args.spot = true;
+  args.noPreempt = true;
+  const auto spec = makeRunSpec(args, "/x");
+  EXPECT_NE(spec.text.find("queue: \"night\"\nspot: true\npreemptible: false\n"), std::string::npos)
+      << spec.text;
+  const auto error = makeError(ErrorCode::kInvalid, "preemptible: it cannot").at("run:6:14");
+  EXPECT_EQ(errorOfFlag(spec, error).message(), "--no-preempt: it cannot");
+}
+
 TEST(RunSpec, NodesAreRanksWhereNothingElseIsSaid) {
   RunArgs args;
   args.command = {"hostname"};

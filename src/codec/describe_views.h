@@ -247,6 +247,7 @@ void describe(V& v, T& x) {
 template <class V, Described<model::QueueList> T>
 void describe(V& v, T& x) {
   v.field("queues", x.queues, "each behind the one it stands below");
+  v.field("emulated", x.emulated, "the cloud's GPUs are emulated");
   v.field("warnings", x.warnings, "where the cloud lacks what is guaranteed");
 }
 template <class V, Described<model::NodeList> T>

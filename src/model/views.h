@@ -236,6 +236,7 @@ struct JobList {
 };
 struct QueueList {
   std::vector<QueueView> queues;      // each behind the one it stands below
+  bool emulated = false;              // the cloud's GPUs are
   std::vector<std::string> warnings;  // where the cloud lacks what is guaranteed
 };
 struct NodeList {

@@ -162,8 +162,10 @@ Amount leastAmount(const World& world, const model::JobShape& shape) {
 
 model::Reason refusedBy(const Queues& queues, const Queues::Refusal& refusal, std::int64_t needed) {
   const auto& queue = queues.at(refusal.queue);
-  auto reason = shortage(refusal.borrows ? Obstacle::kGuaranteed : Obstacle::kQueueLimit, needed,
-                         refusal.most, queues.nameOf(refusal.dimension));
+  const auto obstacle = refusal.borrows  ? Obstacle::kGuaranteed
+                        : refusal.ofUser ? Obstacle::kUserLimit
+                                         : Obstacle::kQueueLimit;
+  auto reason = shortage(obstacle, needed, refusal.most, queues.nameOf(refusal.dimension));
   reason.queue = queue.name;
   return reason;
 }
@@ -236,9 +238,10 @@ std::vector<model::Reason> lackingHardware(World& world, model::JobShape shape) 
 }
 
 // The queue refuses a kind of GPU of which there are some: what it said where the gang broke off.
-std::optional<model::Reason> refusedKind(World& world, const model::JobShape& shape) {
+std::optional<model::Reason> refusedKind(World& world, const Claim& claim) {
+  const auto& shape = claim.shape;
   const auto mark = world.mark();
-  const auto gang = placeRanks(world, shape);
+  const auto gang = placeRanks(world, claim);
   world.rollBack(mark);
   if (!gang.refusal) return std::nullopt;
   const auto& task = shape.tasks[gang.lacking ? gang.lacking->task : 0];
@@ -274,16 +277,22 @@ std::string available(const model::Reason& reason) {
 
 }  // namespace
 
-std::vector<model::Reason> obstacles(World& world, const model::JobShape& shape) {
+std::vector<model::Reason> obstacles(World& world, const Claim& claim) {
+  const auto& shape = claim.shape;
   if (world.nodes().empty()) return {shortage(Obstacle::kNoNodes, 1, 0)};
   std::vector<model::Reason> reasons;
   const auto& queues = world.queues();
   const auto least = leastAmount(world, shape);
-  const auto refusal = queues.refusal(queues.indexOf(shape.queue), least, holdOf(shape));
+  const auto queue = queues.indexOf(shape.queue);
+  if (const auto full = queues.fullFor(queue, claim.user)) {
+    reasons.push_back(shortage(Obstacle::kUserLimit, 1000, 0, "jobs"));
+    reasons.back().queue = queues.at(*full).name;
+  }
+  const auto refusal = queues.refusal(queue, least, holdOf(claim));
   if (refusal) reasons.push_back(refusedBy(queues, *refusal, least.of[refusal->dimension]));
   for (auto& reason : lackingHardware(world, shape)) reasons.push_back(std::move(reason));
   if (reasons.empty()) {
-    if (auto kind = refusedKind(world, shape)) reasons.push_back(std::move(*kind));
+    if (auto kind = refusedKind(world, claim)) reasons.push_back(std::move(*kind));
   }
   if (reasons.empty()) reasons.push_back(lackingTogether(world, shape));
   return reasons;
@@ -338,7 +347,7 @@ std::string sentence(const model::Reason& reason) {
       return fmt::format("waits for {} to stop for it",
                          reason.needed == 1 ? "a job" : fmt::format("{} jobs", reason.needed));
     case Obstacle::kUserLimit:
-      return fmt::format("waits for other jobs of its user in queue {}: needs {}, {} left for him",
+      return fmt::format("waits for other jobs of its user in queue {}: needs {}, {} left",
                          reason.queue, counted(reason.needed, reason.detail),
                          left(reason.available, reason.detail));
   }

@@ -13,7 +13,7 @@ namespace bole::scheduler {
 // lacking in all; else what is lacking in one place (the detail says in which groups); else what
 // the job's own tasks leave to each other. And what its queue may not have. Leaves `world` as it
 // was.
-[[nodiscard]] std::vector<model::Reason> obstacles(World& world, const model::JobShape& shape);
+[[nodiscard]] std::vector<model::Reason> obstacles(World& world, const Claim& claim);
 
 // One obstacle for people: "waits for 4 A100 GPUs: 2 free now".
 [[nodiscard]] std::string sentence(const model::Reason& reason);

@@ -99,9 +99,9 @@ struct Seat {
   std::optional<Queues::Refusal> refusal;  // some node has room, but the queue may take no more
 };
 
-Seat nodeFor(const World& world, const model::JobShape& shape, std::uint32_t t,
-             const std::vector<bool>& used, Quotas quotas) {
-  const auto& task = shape.tasks[t];
+Seat nodeFor(const World& world, const Claim& claim, std::uint32_t t, const std::vector<bool>& used,
+             Quotas quotas) {
+  const auto& task = claim.shape.tasks[t];
   Seat seat;
   std::pair<int, std::int64_t> bestRank;
   for (std::size_t n = 0; n < world.nodes().size(); ++n) {
@@ -112,7 +112,7 @@ Seat nodeFor(const World& world, const model::JobShape& shape, std::uint32_t t,
     auto possible = candidates(node, task.gpus);
     if (possible.size() < task.gpus.count) continue;
     if (quotas == Quotas::kHeld) {
-      auto refusal = world.refusal(shape, t, n, possible);
+      auto refusal = world.refusal(claim, t, n, possible);
       if (refusal) {
         if (!seat.refusal) seat.refusal = refusal;
         continue;
@@ -127,9 +127,9 @@ Seat nodeFor(const World& world, const model::JobShape& shape, std::uint32_t t,
 
 // For whole gangs on one node: GPUs of all ranks are chosen together, so that the gang is well
 // linked, not each rank alone.
-std::optional<std::vector<model::RankPlacement>> placeOnOneNode(World& world,
-                                                                const model::JobShape& shape,
+std::optional<std::vector<model::RankPlacement>> placeOnOneNode(World& world, const Claim& claim,
                                                                 std::size_t at, Quotas quotas) {
+  const auto& shape = claim.shape;
   const auto& node = world.nodes()[at];
   const auto& request = shape.tasks.front().gpus;
   std::size_t gpus = 0;
@@ -159,11 +159,11 @@ std::optional<std::vector<model::RankPlacement>> placeOnOneNode(World& world,
           chosen.begin() + static_cast<std::ptrdiff_t>(next),
           chosen.begin() + static_cast<std::ptrdiff_t>(next + task.gpus.count));
       next += task.gpus.count;
-      if (quotas == Quotas::kHeld && world.refusal(shape, t, at, own)) {
+      if (quotas == Quotas::kHeld && world.refusal(claim, t, at, own)) {
         world.rollBack(mark);
         return std::nullopt;
       }
-      world.take(at, shape, t, own);
+      world.take(at, claim, t, own);
       ranks.push_back({t, r, node.id, std::move(own)});
     }
   }
@@ -171,8 +171,7 @@ std::optional<std::vector<model::RankPlacement>> placeOnOneNode(World& world,
 }
 
 // The node with the fewest idle GPUs that takes the whole gang.
-std::optional<std::vector<model::RankPlacement>> placeTogether(World& world,
-                                                               const model::JobShape& shape,
+std::optional<std::vector<model::RankPlacement>> placeTogether(World& world, const Claim& claim,
                                                                Quotas quotas) {
   std::vector<std::size_t> order(world.nodes().size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -180,7 +179,7 @@ std::optional<std::vector<model::RankPlacement>> placeTogether(World& world,
     return world.nodes()[a].idleCount < world.nodes()[b].idleCount;
   });
   for (const auto at : order) {
-    if (auto ranks = placeOnOneNode(world, shape, at, quotas)) return ranks;
+    if (auto ranks = placeOnOneNode(world, claim, at, quotas)) return ranks;
   }
   return std::nullopt;
 }
@@ -235,14 +234,14 @@ namespace {
 // The ranks of one gang as they find their places.
 class Seating {
  public:
-  Seating(World& world, const model::JobShape& shape, Quotas quotas)
-      : world_(world), shape_(shape), quotas_(quotas), used_(world.nodes().size()) {}
+  Seating(World& world, const Claim& claim, Quotas quotas)
+      : world_(world), claim_(claim), quotas_(quotas), used_(world.nodes().size()) {}
 
   // Replicas `from` to `to` of the task, as far as they fit; how many did.
   std::uint32_t seat(std::uint32_t t, std::uint32_t from, std::uint32_t to) {
-    const auto& task = shape_.tasks[t];
+    const auto& task = claim_.shape.tasks[t];
     for (auto r = from; r < to; ++r) {
-      const auto seat = nodeFor(world_, shape_, t, used_, quotas_);
+      const auto seat = nodeFor(world_, claim_, t, used_, quotas_);
       if (!seat.node) {
         if (!gang_.refusal) gang_.refusal = seat.refusal;
         return r - from;  // the rest are like this one
@@ -250,7 +249,7 @@ class Seating {
       const auto at = *seat.node;
       auto gpus = task.gpus.count == 0 ? std::vector<std::uint32_t>()
                                        : bestLinked(world_.nodes()[at], seat.gpus, task.gpus.count);
-      world_.take(at, shape_, t, gpus);
+      world_.take(at, claim_, t, gpus);
       used_[at] = true;
       gang_.ranks.push_back({t, r, world_.nodes()[at].id, std::move(gpus)});
     }
@@ -261,7 +260,7 @@ class Seating {
 
  private:
   World& world_;
-  const model::JobShape& shape_;
+  const Claim& claim_;
   Quotas quotas_;
   std::vector<bool> used_;
   GangTry gang_;
@@ -270,8 +269,9 @@ class Seating {
 }  // namespace
 
 // First of every task what the gang cannot do without, then as many more as there is room for.
-GangTry placeRanks(World& world, const model::JobShape& shape, Quotas quotas) {
-  Seating seating(world, shape, quotas);
+GangTry placeRanks(World& world, const Claim& claim, Quotas quotas) {
+  const auto& shape = claim.shape;
+  Seating seating(world, claim, quotas);
   const auto order = hardestFirst(shape);
   for (const auto t : order) {
     const auto least = leastReplicas(shape, t);
@@ -294,10 +294,11 @@ namespace {
 // has room, and back. Bounded; where it gives up the gang waits, though a place may exist.
 class Trying {
  public:
-  Trying(World& world, const model::JobShape& shape, Quotas quotas)
-      : world_(world), shape_(shape), quotas_(quotas) {
-    for (const auto t : hardestFirst(shape)) {
-      for (std::uint32_t r = 0; r < leastReplicas(shape, t); ++r) ranks_.push_back({t, r, {}, {}});
+  Trying(World& world, const Claim& claim, Quotas quotas)
+      : world_(world), claim_(claim), quotas_(quotas) {
+    for (const auto t : hardestFirst(claim.shape)) {
+      for (std::uint32_t r = 0; r < leastReplicas(claim.shape, t); ++r)
+        ranks_.push_back({t, r, {}, {}});
     }
   }
 
@@ -311,19 +312,19 @@ class Trying {
   static constexpr int kMostSteps = 2000;
 
   bool from(std::size_t at, std::size_t lowest) {
-    if (at == ranks_.size()) return at >= shape_.minAvailable;
+    if (at == ranks_.size()) return at >= claim_.shape.minAvailable;
     auto& rank = ranks_[at];
-    const auto& task = shape_.tasks[rank.task];
+    const auto& task = claim_.shape.tasks[rank.task];
     for (std::size_t n = lowest; n < world_.nodes().size(); ++n) {
       if (!world_.hasRoom(n, task)) continue;
       auto possible = candidates(world_.nodes()[n], task.gpus);
       if (possible.size() < task.gpus.count || ++steps_ > kMostSteps) continue;
-      if (quotas_ == Quotas::kHeld && world_.refusal(shape_, rank.task, n, possible)) continue;
+      if (quotas_ == Quotas::kHeld && world_.refusal(claim_, rank.task, n, possible)) continue;
       rank.node = world_.nodes()[n].id;
       rank.gpus = task.gpus.count == 0 ? std::vector<std::uint32_t>()
                                        : bestLinked(world_.nodes()[n], possible, task.gpus.count);
       const auto mark = world_.mark();
-      world_.take(n, shape_, rank.task, rank.gpus);
+      world_.take(n, claim_, rank.task, rank.gpus);
       // Replicas of a task are alike: only in the order of nodes.
       const bool alike = at + 1 < ranks_.size() && ranks_[at + 1].task == rank.task;
       if (from(at + 1, alike ? n : 0)) return true;
@@ -333,7 +334,7 @@ class Trying {
   }
 
   World& world_;
-  const model::JobShape& shape_;
+  const Claim& claim_;
   Quotas quotas_;
   std::vector<model::RankPlacement> ranks_;
   int steps_ = 0;
@@ -341,16 +342,20 @@ class Trying {
 
 }  // namespace
 
-std::optional<std::vector<model::RankPlacement>> placeGang(World& world,
-                                                           const model::JobShape& shape,
+std::optional<std::vector<model::RankPlacement>> placeGang(World& world, const Claim& claim,
                                                            Quotas quotas) {
-  if (auto together = placeTogether(world, shape, quotas)) return together;
+  const auto& shape = claim.shape;
   const auto mark = world.mark();
-  auto gang = placeRanks(world, shape, quotas);
+  if (quotas == Quotas::kHeld && !world.begin(claim)) return std::nullopt;
+  if (auto together = placeTogether(world, claim, quotas)) return together;
+  const auto begun = world.mark();
+  auto gang = placeRanks(world, claim, quotas);
   if (!gang.lacking && gang.ranks.size() >= shape.minAvailable) return std::move(gang.ranks);
-  world.rollBack(mark);
-  if (shape.tasks.size() == 1) return std::nullopt;  // one task is placed if it can be
-  auto tried = Trying(world, shape, quotas).run();
+  world.rollBack(begun);
+  std::optional<std::vector<model::RankPlacement>> tried;
+  // One task is placed if it can be.
+  if (shape.tasks.size() > 1) tried = Trying(world, claim, quotas).run();
+  if (!tried) world.rollBack(mark);
   if (tried) {
     std::sort(tried->begin(), tried->end(), [](const auto& a, const auto& b) {
       return std::tie(a.task, a.replica) < std::tie(b.task, b.replica);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/plan.h"
+#include "scheduler/claim.h"
 #include "scheduler/world.h"
 
 namespace bole::scheduler {
@@ -17,7 +18,7 @@ enum class Quotas : std::uint8_t { kHeld, kIgnored };
 // tasks (most GPUs first) allows, to the node with the fewest GPUs left over, on the GPUs with the
 // best links among themselves that spoil the least for later jobs.
 [[nodiscard]] std::optional<std::vector<model::RankPlacement>> placeGang(
-    World& world, const model::JobShape& shape, Quotas quotas = Quotas::kHeld);
+    World& world, const Claim& claim, Quotas quotas = Quotas::kHeld);
 
 // One try, rank by rank, that stops at the first task of which too few fit and takes nothing back.
 struct GangTry {
@@ -29,8 +30,7 @@ struct GangTry {
   std::optional<Lacking> lacking;
   std::optional<Queues::Refusal> refusal;  // where a rank was refused only by what queues may have
 };
-[[nodiscard]] GangTry placeRanks(World& world, const model::JobShape& shape,
-                                 Quotas quotas = Quotas::kHeld);
+[[nodiscard]] GangTry placeRanks(World& world, const Claim& claim, Quotas quotas = Quotas::kHeld);
 
 // Their nodes, in order, each once.
 [[nodiscard]] std::vector<NodeId> nodesOf(const std::vector<model::RankPlacement>& ranks);

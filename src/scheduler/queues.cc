@@ -64,6 +64,8 @@ Queues::Queues(const model::Policy& policy, const std::vector<const model::Node*
     node.weight = std::max(queue.weight, 1);
     node.preemption = queue.preemption;
     node.usersCount = queue.perUserRunning || queue.perUser != model::Amounts();
+    node.perUser = amountsIn(queue.perUser, kEndless);
+    if (queue.perUserRunning) node.perUserRunning = *queue.perUserRunning;
     node.guaranteed = amountsIn(queue.guaranteed, kNone);
     node.limit = amountsIn(queue.limit, kEndless);
     nodes_[node.parent].children.push_back(nodes_.size());
@@ -181,7 +183,14 @@ std::optional<Queues::Refusal> Queues::refusal(std::size_t queue, const Amount& 
     const auto& node = nodes_[q];
     for (std::size_t d = 0; d < dimensions(); ++d) {
       if (within(node.use.of[d], more.of[d], node.limit.of[d])) continue;
-      return Refusal{q, d, std::max<std::int64_t>(node.limit.of[d] - node.use.of[d], 0), false};
+      return Refusal{q, d, std::max<std::int64_t>(node.limit.of[d] - node.use.of[d], 0)};
+    }
+    if (!node.usersCount || !hold.user.isSet()) continue;
+    const auto* own = useOf(q, hold.user);
+    for (std::size_t d = 0; d < dimensions(); ++d) {
+      const auto used = own ? own->use.of[d] : 0;
+      if (within(used, more.of[d], node.perUser.of[d])) continue;
+      return Refusal{q, d, std::max<std::int64_t>(node.perUser.of[d] - used, 0), false, true};
     }
   }
   return hold.firm ? borrowRefusal(queue, more) : std::nullopt;
@@ -206,9 +215,35 @@ std::optional<Queues::Refusal> Queues::borrowRefusal(std::size_t queue, const Am
     }
     if (after <= before || after <= capacity_.of[d]) continue;
     const auto most = std::max(capacity_.of[d], before) - (after - more.of[d]);
-    return Refusal{queue, d, std::clamp<std::int64_t>(most, 0, more.of[d] - 1), true};
+    return Refusal{queue, d, std::clamp<std::int64_t>(most, 0, more.of[d] - 1), true, false};
   }
   return std::nullopt;
+}
+
+std::optional<std::size_t> Queues::fullFor(std::size_t queue, UserId user) const {
+  for (auto q = queue; q != 0 && user.isSet(); q = nodes_[q].parent) {
+    const auto* own = useOf(q, user);
+    if (nodes_[q].usersCount && (own ? own->jobs : 0) >= nodes_[q].perUserRunning) return q;
+  }
+  return std::nullopt;
+}
+
+const Queues::UserUse* Queues::useOf(std::size_t queue, UserId user) const {
+  const auto found = users_.find({queue, user});
+  return found == users_.end() ? nullptr : &found->second;
+}
+
+void Queues::countUser(std::size_t queue, const Amount& amount, UserId user, std::int64_t jobs,
+                       bool more) {
+  for (auto q = queue; q != 0 && user.isSet(); q = nodes_[q].parent) {
+    if (!nodes_[q].usersCount) continue;
+    auto& own = users_[{q, user}];
+    own.jobs += more ? jobs : -jobs;
+    if (more)
+      own.use += amount;
+    else
+      own.use -= amount;
+  }
 }
 
 bool Queues::entitled(std::size_t queue, const Amount& more) const {
@@ -260,7 +295,8 @@ void Queues::commit(std::size_t queue) {
   }
 }
 
-void Queues::add(std::size_t queue, const Amount& amount, Hold hold) {
+void Queues::add(std::size_t queue, const Amount& amount, Hold hold, std::int64_t jobs) {
+  countUser(queue, amount, hold.user, jobs, true);
   for (auto q = queue;; q = nodes_[q].parent) {
     nodes_[q].use += amount;
     if (!hold.spot) nodes_[q].owned += amount;
@@ -270,7 +306,8 @@ void Queues::add(std::size_t queue, const Amount& amount, Hold hold) {
   if (hold.firm) commit(queue);
 }
 
-void Queues::remove(std::size_t queue, const Amount& amount, Hold hold) {
+void Queues::remove(std::size_t queue, const Amount& amount, Hold hold, std::int64_t jobs) {
+  countUser(queue, amount, hold.user, jobs, false);
   for (auto q = queue;; q = nodes_[q].parent) {
     nodes_[q].use -= amount;
     if (!hold.spot) nodes_[q].owned -= amount;

@@ -9,14 +9,17 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "model/job.h"
 #include "model/node.h"
 #include "model/policy.h"
+#include "scheduler/claim.h"
 
 namespace bole::scheduler {
 
@@ -41,10 +44,11 @@ struct Amount {
 struct Hold {
   bool firm = false;  // cannot be stopped for another: never borrows what others are guaranteed
   bool spot = false;  // counts against no guarantee, and gives way to everyone
+  UserId user;        // unset: nobody's limits count
 };
 
-inline Hold holdOf(const model::JobShape& shape) {
-  return {!shape.preemptible && !shape.spot, shape.spot};
+inline Hold holdOf(const Claim& claim) {
+  return {!claim.shape.preemptible && !claim.shape.spot, claim.shape.spot, claim.user};
 }
 
 class Queues {
@@ -61,11 +65,13 @@ class Queues {
     std::int32_t weight = 1;
     model::Preemption preemption = model::Preemption::kNever;
     bool usersCount = false;  // it limits what each user may have
-    Amount guaranteed;        // kNone where nothing is
-    Amount limit;             // kEndless where there is none
-    Amount use;               // of all that is held
-    Amount owned;             // of it, without spot: what guarantees speak of
-    Amount firm;              // of it, what cannot be stopped for another
+    Amount perUser;           // kEndless where there is no limit
+    std::int64_t perUserRunning = kEndless;
+    Amount guaranteed;  // kNone where nothing is
+    Amount limit;       // kEndless where there is none
+    Amount use;         // of all that is held
+    Amount owned;       // of it, without spot: what guarantees speak of
+    Amount firm;        // of it, what cannot be stopped for another
     // What nobody else can count on: the guarantee, or more where firm holds go beyond it.
     Amount committed;
   };
@@ -95,9 +101,12 @@ class Queues {
     std::int64_t most = 0;  // what could still be taken there, 0 or more
     bool borrows = false;   // not a limit: others are guaranteed what is left, and this cannot be
                             // stopped for them
+    bool ofUser = false;    // the limit is what one user may have of the queue
   };
   [[nodiscard]] std::optional<Refusal> refusal(std::size_t queue, const Amount& more,
                                                Hold hold) const;
+  // The same for one more job of the user: which queue at or above this one has no room for it.
+  [[nodiscard]] std::optional<std::size_t> fullFor(std::size_t queue, UserId user) const;
 
   // May `more` be taken at the level of this queue within what it is guaranteed?
   [[nodiscard]] bool entitled(std::size_t queue, const Amount& more) const;
@@ -106,8 +115,9 @@ class Queues {
   // The two queues below the nearest one that is above both; equal where one is above the other.
   [[nodiscard]] std::pair<std::size_t, std::size_t> branches(std::size_t a, std::size_t b) const;
 
-  void add(std::size_t queue, const Amount& amount, Hold hold);
-  void remove(std::size_t queue, const Amount& amount, Hold hold);
+  // `jobs`: how many more or fewer of the user's jobs run.
+  void add(std::size_t queue, const Amount& amount, Hold hold, std::int64_t jobs = 0);
+  void remove(std::size_t queue, const Amount& amount, Hold hold, std::int64_t jobs = 0);
 
   // Guarantees that had to be reduced, for people; empty: none.
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
@@ -127,8 +137,17 @@ class Queues {
   void commit(std::size_t queue);
   [[nodiscard]] std::optional<Refusal> borrowRefusal(std::size_t queue, const Amount& more) const;
 
+  struct UserUse {
+    Amount use;
+    std::int64_t jobs = 0;
+  };
+  [[nodiscard]] const UserUse* useOf(std::size_t queue, UserId user) const;
+  void countUser(std::size_t queue, const Amount& amount, UserId user, std::int64_t jobs,
+                 bool more);
+
   std::vector<std::string> kinds_;
   std::vector<Node> nodes_;
+  std::map<std::pair<std::size_t, UserId>, UserUse> users_;  // where users count
   std::unordered_map<std::uint64_t, std::size_t> byId_;
   Amount capacity_;
   std::vector<std::string> warnings_;

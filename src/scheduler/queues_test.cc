@@ -18,6 +18,12 @@ std::set<JobId> victimsOf(const model::Plan& plan) {
   return victims;
 }
 
+std::set<JobId> startedBy(const model::Plan& plan) {
+  std::set<JobId> started;
+  for (const auto& start : plan.starts) started.insert(start.job);
+  return started;
+}
+
 const model::Reason& reasonOf(const model::Plan& plan, JobId job) {
   for (const auto& waiting : plan.waiting)
     if (waiting.job == job) return waiting.reasons.at(0);
@@ -331,6 +337,69 @@ TEST(Scenario12, OneVictimServesAllThatTheJobAsksFor) {
   EXPECT_EQ(plan.starts[0].job, job);
   ASSERT_EQ(plan.waiting.size(), 1u);
   EXPECT_EQ(plan.waiting[0].job, victim);
+}
+
+// ---- what one user may have
+
+TEST(UserLimits, OneUserHoldsNoMoreThanTheQueueSaysAndOthersGoOn) {
+  Cloud cloud;
+  cloud.add(nodeOf(8));
+  auto queue = queueOf("q", -1);
+  queue.perUser.gpus = kWholeGpu * 3;
+  const auto q = cloud.addQueue(queue);
+  const auto of = [&](std::uint64_t user, std::uint32_t gpus) {
+    return cloud.queued(in(q, shapeOf(1, gpus)), kNow, UserId(user));
+  };
+  of(1, 2);
+  const auto refused = of(1, 2);
+  const auto fits = of(1, 1);
+  const auto other = of(2, 3);
+  const auto plan = cloud.plan();
+  EXPECT_EQ(startedBy(plan), (std::set<JobId>{JobId(1), fits, other}));
+  const auto& reason = reasonOf(plan, refused);
+  EXPECT_EQ(reason.obstacle, Obstacle::kUserLimit);
+  EXPECT_EQ(reason.needed, 2000);
+  EXPECT_EQ(reason.available, 0);
+  EXPECT_EQ(explain({reason}),
+            "waits for other jobs of its user in queue q: needs 2 GPUs, 0 are left");
+}
+
+TEST(UserLimits, SoManyJobsOfOneUserRun) {
+  Cloud cloud;
+  cloud.add(nodeOf(8));
+  auto queue = queueOf("q", -1);
+  queue.perUserRunning = 2;
+  const auto q = cloud.addQueue(queue);
+  auto below = queueOf("below", -1);
+  below.parent = q;
+  const auto leaf = cloud.addQueue(below);
+  for (int i = 0; i < 3; ++i) cloud.queued(in(leaf, shapeOf(2, 1)), kNow, UserId(1));
+  const auto other = cloud.queued(in(leaf, shapeOf(1, 1)), kNow, UserId(2));
+  auto plan = cloud.plan();
+  EXPECT_EQ(startedBy(plan), (std::set<JobId>{JobId(1), JobId(2), other}));
+  EXPECT_EQ(explain({reasonOf(plan, JobId(3))}),
+            "waits for other jobs of its user in queue q: needs 1 job, 0 are left");
+  cloud.follow(plan);
+  EXPECT_TRUE(cloud.plan().starts.empty());
+  cloud.end(JobId(1));
+  EXPECT_EQ(startedBy(cloud.plan()), std::set<JobId>{JobId(3)});
+}
+
+// Nobody is stopped for a job that its user's limit would keep from starting all the same.
+TEST(UserLimits, NobodyIsStoppedForWhoMayHaveNoMore) {
+  Cloud cloud;
+  cloud.add(nodeOf(4));
+  auto queue = queueOf("q", 4);
+  queue.perUserRunning = 1;
+  const auto q = cloud.addQueue(queue);
+  cloud.queued(in(q, shapeOf(1, 1)), kNow, UserId(1));
+  cloud.settle();
+  for (int i = 0; i < 3; ++i) cloud.queued(shapeOf(1, 1), kNow, UserId(3));
+  cloud.settle();
+  cloud.queued(in(q, shapeOf(1, 1)), kNow, UserId(1));
+  EXPECT_TRUE(cloud.plan().evictions.empty());
+  cloud.queued(in(q, shapeOf(1, 1)), kNow, UserId(2));
+  EXPECT_EQ(cloud.plan().evictions.size(), 1u);
 }
 
 }  // namespace

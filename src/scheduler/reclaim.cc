@@ -138,8 +138,8 @@ bool Reclaim::enough(World& later, const model::JobRecord& job, const Amount& mo
   Choice all;
   for (const auto& victim : victims_)
     if (legal(later, job, more, victim)) all.push_back(&victim);
-  for (const auto* victim : all) later.giveBack(*victim->job->shape, victim->attempt->ranks);
-  const bool fits = placeGang(later, *job.shape).has_value();
+  for (const auto* victim : all) later.giveBack(*victim->job, victim->attempt->ranks);
+  const bool fits = placeGang(later, job).has_value();
   later.rollBack(mark);
   return fits;
 }
@@ -151,10 +151,10 @@ std::optional<Reclaim::Found> Reclaim::follow(World& later, const model::JobReco
   bool fits = false;
   for (const auto* victim : way) {
     if (!legal(later, job, more, *victim)) continue;
-    later.giveBack(*victim->job->shape, victim->attempt->ranks);
+    later.giveBack(*victim->job, victim->attempt->ranks);
     found.victims.push_back(victim);
     const auto before = later.mark();
-    fits = placeGang(later, *job.shape).has_value();
+    fits = placeGang(later, job).has_value();
     later.rollBack(before);
     if (fits) break;
   }
@@ -162,10 +162,10 @@ std::optional<Reclaim::Found> Reclaim::follow(World& later, const model::JobReco
   if (!fits) return std::nullopt;
   found.victims = spare(later, job, std::move(found.victims));
   for (const auto* victim : found.victims) {
-    later.giveBack(*victim->job->shape, victim->attempt->ranks);
+    later.giveBack(*victim->job, victim->attempt->ranks);
     found.cost += victim->cost;
   }
-  found.ranks = *placeGang(later, *job.shape);
+  found.ranks = *placeGang(later, job);
   later.rollBack(mark);
   return found;
 }
@@ -178,16 +178,16 @@ Reclaim::Choice Reclaim::spare(World& later, const model::JobRecord& job, Choice
   const auto mark = later.mark();
   for (const auto* spared : byCost) {
     for (const auto* victim : victims) {
-      if (victim != spared) later.giveBack(*victim->job->shape, victim->attempt->ranks);
+      if (victim != spared) later.giveBack(*victim->job, victim->attempt->ranks);
     }
-    if (placeGang(later, *job.shape)) std::erase(victims, spared);
+    if (placeGang(later, job)) std::erase(victims, spared);
     later.rollBack(mark);
   }
   return victims;
 }
 
 std::optional<Reclaimed> Reclaim::find(World& later, const model::JobRecord& job) {
-  if (auto ranks = placeGang(later, *job.shape)) return Reclaimed{{}, std::move(*ranks)};
+  if (auto ranks = placeGang(later, job)) return Reclaimed{{}, std::move(*ranks)};
   if (victims_.empty()) return std::nullopt;
   const auto more = certainAmount(later, *job.shape);
   if (!enough(later, job, more)) return std::nullopt;
@@ -199,11 +199,11 @@ std::optional<Reclaimed> Reclaim::find(World& later, const model::JobRecord& job
   if (!best) return std::nullopt;
   Reclaimed out;
   for (const auto* victim : best->victims) {
-    later.giveBack(*victim->job->shape, victim->attempt->ranks);
+    later.giveBack(*victim->job, victim->attempt->ranks);
     chosen_.insert(victim->job->id);
     out.victims.push_back(victim->job->id);
   }
-  later.take(*job.shape, best->ranks);
+  later.take(job, best->ranks);
   out.ranks = std::move(best->ranks);
   return out;
 }

@@ -80,9 +80,9 @@ std::optional<Reserved> Reserve::findOn(World future, const model::JobRecord& jo
   const auto fitsAfter = [&](std::size_t count) {
     future.rollBack(start);
     for (std::size_t i = 0; i < count; ++i)
-      future.giveBack(*releases_[i].job->shape, releases_[i].attempt->ranks);
+      future.giveBack(*releases_[i].job, releases_[i].attempt->ranks);
     const auto mark = future.mark();
-    const bool fits = placeGang(future, *job.shape).has_value();
+    const bool fits = placeGang(future, job).has_value();
     future.rollBack(mark);
     return fits;
   };
@@ -101,12 +101,12 @@ std::optional<Reserved> Reserve::findOn(World future, const model::JobRecord& jo
   Reserved found;
   found.job = job.id;
   found.start = enough == 0 ? now_ : releases_[enough - 1].at;
-  found.ranks = *placeGang(future, *job.shape);
+  found.ranks = *placeGang(future, job);
   found.parts = partsOf(now, then, *job.shape, found.ranks);
   return found;
 }
 
-void keepReserved(World& world, const model::JobShape& shape, const Reserved& reserved) {
+void keepReserved(World& world, const Claim& claim, const Reserved& reserved) {
   for (const auto& part : reserved.parts) {
     const auto& node = world.nodes()[part.node];
     auto gpus = part.gpus;
@@ -114,7 +114,7 @@ void keepReserved(World& world, const model::JobShape& shape, const Reserved& re
     world.keep(part.node, std::min(part.cpus, std::max(node.cpus, MilliCpu(0))),
                std::min(part.memory, std::max(node.memory, Bytes(0))), gpus);
   }
-  world.charge(shape, reserved.ranks);
+  world.charge(claim, reserved.ranks);
 }
 
 }  // namespace bole::scheduler

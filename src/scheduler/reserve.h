@@ -61,6 +61,6 @@ class Reserve {
 };
 
 // Sets the reservation's parts aside, and charges the job's queue with what it will take.
-void keepReserved(World& world, const model::JobShape& shape, const Reserved& reserved);
+void keepReserved(World& world, const Claim& claim, const Reserved& reserved);
 
 }  // namespace bole::scheduler

@@ -92,16 +92,16 @@ class Cycle {
   // asked for.
   void explainTo(const Order::Class& of) {
     const auto& job = *of.jobs.begin()->second;
-    auto why = obstacles(now_, *job.shape);
+    auto why = obstacles(now_, job);
     if (auto ahead = aheadOf(job)) why = {std::move(*ahead)};
     for (const auto& [turn, other] : of.jobs) waiting_[other->id] = why;
   }
 
   bool start(const model::JobRecord& job) {
-    auto ranks = placeGang(now_, *job.shape);
+    auto ranks = placeGang(now_, job);
     if (!ranks) return false;
-    if (later_) later_->take(*job.shape, *ranks);
-    if (unkept_) unkept_->take(*job.shape, *ranks);
+    if (later_) later_->take(job, *ranks);
+    if (unkept_) unkept_->take(job, *ranks);
     begin(job, std::move(*ranks));
     return true;
   }
@@ -133,9 +133,9 @@ class Cycle {
     const auto stopping = stoppingFor_.find(job.id);
     if (stopping != stoppingFor_.end()) {
       later_->openOnly(job.reservedOn);
-      auto ranks = placeGang(*later_, *job.shape);
+      auto ranks = placeGang(*later_, job);
       later_->openAll();
-      if (!ranks) ranks = placeGang(*later_, *job.shape);
+      if (!ranks) ranks = placeGang(*later_, job);
       if (ranks) return holdFor(job, *ranks, stopping->second);
     }
     order_.add(job);  // what was to be freed has gone another way: it asks again
@@ -144,8 +144,8 @@ class Cycle {
   void holdFor(const model::JobRecord& job, const std::vector<model::RankPlacement>& ranks,
                std::size_t stopping) {
     plan_.keeps = true;
-    now_.hold(*job.shape, ranks);
-    if (unkept_) unkept_->hold(*job.shape, ranks);
+    now_.hold(job, ranks);
+    if (unkept_) unkept_->hold(job, ranks);
     model::Reason reason;
     reason.obstacle = model::Obstacle::kStopping;
     reason.needed = static_cast<std::int64_t>(stopping);
@@ -163,8 +163,8 @@ class Cycle {
     plan_.keeps = true;
     plan_.reservations.push_back({job.id, nodesOf(found->ranks), found->start});
     if (!unkept_) unkept_ = now_;
-    keepReserved(now_, *job.shape, *found);
-    if (later_) keepReserved(*later_, *job.shape, *found);
+    keepReserved(now_, job, *found);
+    if (later_) keepReserved(*later_, job, *found);
     reserved_.push_back(std::move(*found));
   }
 
@@ -172,7 +172,7 @@ class Cycle {
   [[nodiscard]] std::pair<std::vector<bool>, std::size_t> poolOf(const model::JobRecord& job) {
     std::vector<bool> nodes;
     for (const auto& node : now_.nodes()) nodes.push_back(couldServe(node, *job.shape));
-    const auto why = obstacles(now_, *job.shape);
+    const auto why = obstacles(now_, job);
     const bool byQueue = why.front().obstacle == model::Obstacle::kQueueLimit ||
                          why.front().obstacle == model::Obstacle::kGuaranteed;
     return {std::move(nodes), byQueue ? now_.queues().indexOf(job.shape->queue) : 0};
@@ -182,7 +182,7 @@ class Cycle {
   bool backfill(const model::JobRecord& job) {
     if (reserved_.empty() || job.shape->timeLimit.value == 0) return false;
     const auto mark = unkept_->mark();
-    auto ranks = placeGang(*unkept_, *job.shape);
+    auto ranks = placeGang(*unkept_, job);
     if (!ranks) return false;
     const auto end = time_ + job.shape->timeLimit + job.shape->grace;
     const bool early = std::all_of(reserved_.begin(), reserved_.end(), [&](const Reserved& kept) {
@@ -192,8 +192,8 @@ class Cycle {
       unkept_->rollBack(mark);
       return false;
     }
-    now_.hold(*job.shape, *ranks);
-    if (later_) later_->hold(*job.shape, *ranks);
+    now_.hold(job, *ranks);
+    if (later_) later_->hold(job, *ranks);
     begin(job, std::move(*ranks));
     return true;
   }
@@ -202,7 +202,7 @@ class Cycle {
   [[nodiscard]] std::optional<model::Reason> aheadOf(const model::JobRecord& job) {
     if (!unkept_) return std::nullopt;
     const auto mark = unkept_->mark();
-    const auto ranks = placeGang(*unkept_, *job.shape);
+    const auto ranks = placeGang(*unkept_, job);
     unkept_->rollBack(mark);
     if (!ranks) return std::nullopt;
     const auto kept = std::find_if(reserved_.begin(), reserved_.end(), [&](const Reserved& other) {

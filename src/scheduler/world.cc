@@ -43,10 +43,10 @@ World::World(const model::Tables& tables, Of of) : queues_(*tables.policy, prese
     if (!attempt.live) return true;
     const auto& job = *tables.jobs.find(attempt.job);
     const auto queue = queues_.indexOf(job.shape->queue);
+    queues_.add(queue, Amount(), holdOf(job), 1);
     for (const auto& rank : attempt.ranks)
-      queues_.add(queue, amountOf(*job.shape, rank), holdOf(*job.shape));
-    if (of == Of::kLater && job.state == model::JobState::kStopping)
-      giveBack(*job.shape, attempt.ranks);
+      queues_.add(queue, amountOf(*job.shape, rank), holdOf(job));
+    if (of == Of::kLater && job.state == model::JobState::kStopping) giveBack(job, attempt.ranks);
     return true;
   });
   undo_.clear();
@@ -68,29 +68,49 @@ bool World::hasRoom(std::size_t node, const model::TaskShape& task) const {
          free.idleCount >= static_cast<std::int64_t>(task.gpus.count);
 }
 
-std::optional<Queues::Refusal> World::refusal(const model::JobShape& shape, std::uint32_t task,
+std::optional<Queues::Refusal> World::refusal(const Claim& claim, std::uint32_t task,
                                               std::size_t node,
                                               std::vector<std::uint32_t> gpus) const {
+  const auto& shape = claim.shape;
   gpus.resize(std::min<std::size_t>(gpus.size(), shape.tasks[task].gpus.count));
   return queues_.refusal(queues_.indexOf(shape.queue),
                          queues_.amountOf(shape.tasks[task], *nodes_[node].node, gpus),
-                         holdOf(shape));
+                         holdOf(claim));
 }
 
-void World::take(std::size_t node, const model::JobShape& shape, std::uint32_t task,
-                 const std::vector<std::uint32_t>& gpus) {
-  Change change{node, shape.tasks[task].cpus, shape.tasks[task].memory, gpus};
-  change.queue = queues_.indexOf(shape.queue);
-  change.amount = queues_.amountOf(shape.tasks[task], *nodes_[node].node, gpus);
-  change.hold = holdOf(shape);
+bool World::begin(const Claim& claim) {
+  const auto queue = queues_.indexOf(claim.shape.queue);
+  if (queues_.fullFor(queue, claim.user)) return false;
+  count(claim, 1);
+  return true;
+}
+
+void World::count(const Claim& claim, std::int64_t jobs) {
+  Change change{kNowhere, {}, {}, {}};
+  change.queue = queues_.indexOf(claim.shape.queue);
+  change.hold = holdOf(claim);
+  change.jobs = jobs;
   put(std::move(change));
 }
 
-void World::take(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks) {
-  for (const auto& rank : ranks) take(byId_.at(rank.node), shape, rank.task, rank.gpus);
+void World::take(std::size_t node, const Claim& claim, std::uint32_t task,
+                 const std::vector<std::uint32_t>& gpus) {
+  const auto& shape = claim.shape;
+  Change change{node, shape.tasks[task].cpus, shape.tasks[task].memory, gpus};
+  change.queue = queues_.indexOf(shape.queue);
+  change.amount = queues_.amountOf(shape.tasks[task], *nodes_[node].node, gpus);
+  change.hold = holdOf(claim);
+  put(std::move(change));
 }
 
-void World::hold(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks) {
+void World::take(const Claim& claim, const std::vector<model::RankPlacement>& ranks) {
+  count(claim, 1);
+  for (const auto& rank : ranks) take(byId_.at(rank.node), claim, rank.task, rank.gpus);
+}
+
+void World::hold(const Claim& claim, const std::vector<model::RankPlacement>& ranks) {
+  const auto& shape = claim.shape;
+  count(claim, 1);
   for (const auto& rank : ranks) {
     const auto node = byId_.at(rank.node);
     const auto& free = nodes_[node];
@@ -100,12 +120,14 @@ void World::hold(const model::JobShape& shape, const std::vector<model::RankPlac
     std::erase_if(change.gpus, [&](std::uint32_t gpu) { return !free.idle[gpu]; });
     change.queue = queues_.indexOf(shape.queue);
     change.amount = amountOf(shape, rank);
-    change.hold = holdOf(shape);
+    change.hold = holdOf(claim);
     put(std::move(change));
   }
 }
 
-void World::giveBack(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks) {
+void World::giveBack(const Claim& claim, const std::vector<model::RankPlacement>& ranks) {
+  const auto& shape = claim.shape;
+  count(claim, -1);
   for (const auto& rank : ranks) {
     const auto at = byId_.find(rank.node);
     const auto& task = shape.tasks[rank.task];
@@ -118,7 +140,7 @@ void World::giveBack(const model::JobShape& shape, const std::vector<model::Rank
     });
     change.queue = queues_.indexOf(shape.queue);
     change.amount = amountOf(shape, rank);
-    change.hold = holdOf(shape);
+    change.hold = holdOf(claim);
     change.taken = false;
     put(std::move(change));
   }
@@ -129,12 +151,14 @@ void World::keep(std::size_t node, MilliCpu cpus, Bytes memory,
   put({node, cpus, memory, gpus});
 }
 
-void World::charge(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks) {
+void World::charge(const Claim& claim, const std::vector<model::RankPlacement>& ranks) {
+  const auto& shape = claim.shape;
+  count(claim, 1);
   for (const auto& rank : ranks) {
     Change change{kNowhere, {}, {}, {}};
     change.queue = queues_.indexOf(shape.queue);
     change.amount = amountOf(shape, rank);
-    change.hold = holdOf(shape);
+    change.hold = holdOf(claim);
     put(std::move(change));
   }
 }
@@ -164,9 +188,9 @@ void World::apply(const Change& change, bool taken) {
   }
   if (change.queue == kNowhere) return;
   if (taken)
-    queues_.add(change.queue, change.amount, change.hold);
+    queues_.add(change.queue, change.amount, change.hold, change.jobs);
   else
-    queues_.remove(change.queue, change.amount, change.hold);
+    queues_.remove(change.queue, change.amount, change.hold, change.jobs);
 }
 
 void World::rollBack(std::size_t mark) {

@@ -10,6 +10,7 @@
 
 #include "model/event.h"
 #include "model/tables.h"
+#include "scheduler/claim.h"
 #include "scheduler/queues.h"
 
 namespace bole::scheduler {
@@ -43,25 +44,27 @@ class World {
   [[nodiscard]] bool hasRoom(std::size_t node, const model::TaskShape& task) const;
 
   // Why the job's queue may not take one more replica of the task with the first of these GPUs.
-  [[nodiscard]] std::optional<Queues::Refusal> refusal(const model::JobShape& shape,
-                                                       std::uint32_t task, std::size_t node,
+  [[nodiscard]] std::optional<Queues::Refusal> refusal(const Claim& claim, std::uint32_t task,
+                                                       std::size_t node,
                                                        std::vector<std::uint32_t> gpus) const;
 
-  // A rank of `shape` on these GPUs of the node; counted in the job's queue.
-  void take(std::size_t node, const model::JobShape& shape, std::uint32_t task,
+  // One more job of its user runs in its queue; false: no more may, and nothing has changed.
+  [[nodiscard]] bool begin(const Claim& claim);
+  // A rank of `claim` on these GPUs of the node; counted in the job's queue.
+  void take(std::size_t node, const Claim& claim, std::uint32_t task,
             const std::vector<std::uint32_t>& gpus);
   // All of a gang's ranks, placed in another copy of the same nodes.
-  void take(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks);
+  void take(const Claim& claim, const std::vector<model::RankPlacement>& ranks);
   // The same for ranks whose place is still being freed: what of it is free now is set aside, and
   // the queue is charged with all.
-  void hold(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks);
+  void hold(const Claim& claim, const std::vector<model::RankPlacement>& ranks);
   // What a live attempt holds is free again, and counted no more.
-  void giveBack(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks);
+  void giveBack(const Claim& claim, const std::vector<model::RankPlacement>& ranks);
   // Set aside, for nobody's queue.
   void keep(std::size_t node, MilliCpu cpus, Bytes memory, const std::vector<std::uint32_t>& gpus);
 
   // Counts the ranks in the job's queue, wherever they will be.
-  void charge(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks);
+  void charge(const Claim& claim, const std::vector<model::RankPlacement>& ranks);
   // Nothing more is placed on any other node, until all are open again.
   void openOnly(const std::vector<NodeId>& nodes);
   void openAll();
@@ -81,10 +84,12 @@ class World {
     std::size_t queue = kNowhere;
     Amount amount = {};
     Hold hold = {};
+    std::int64_t jobs = 0;
     bool taken = true;  // false: given back
   };
   void apply(const Change& change, bool taken);
   void put(Change change);
+  void count(const Claim& claim, std::int64_t jobs);
   [[nodiscard]] Amount amountOf(const model::JobShape& shape,
                                 const model::RankPlacement& rank) const;
 

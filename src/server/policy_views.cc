@@ -250,6 +250,8 @@ class Changes {
 model::QueueList queueList(const model::Tables& tables) {
   model::QueueList list;
   QueueTree(tables).appendBelow(0, list.queues);
+  for (const auto* node : presentNodes(tables))
+    list.emulated = list.emulated || (node->emulated && !node->gpus.empty());
   list.warnings = policyWarnings(*tables.policy, tables);
   return list;
 }

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "spec/grammar.h"
+#include "spec/policy.h"
 #include "spec/spec.h"
 
 namespace bole::spec {
@@ -28,7 +29,7 @@ struct Block {
 };
 
 // The ```yaml blocks; a ```text block behind one has the warnings it is answered with.
-std::vector<Block> blocksOf(const std::string& page) {
+std::vector<Block> blocksOf(const std::string& page, const std::string& opening = "```yaml") {
   std::vector<Block> blocks;
   std::string* open = nullptr;
   std::size_t number = 0;
@@ -38,7 +39,7 @@ std::vector<Block> blocksOf(const std::string& page) {
       open = nullptr;
     } else if (open) {
       *open += line + "\n";
-    } else if (line == "```yaml") {
+    } else if (line == opening) {
       blocks.push_back({number, "", ""});
       open = &blocks.back().text;
     } else if (line == "```text" && !blocks.empty()) {
@@ -84,6 +85,17 @@ TEST(SpecDocs, EveryExampleOfVolcanoIsRead) {
 
 TEST(SpecDocs, EveryExampleOfTheQuickStartIsRead) {
   expectRead("quickstart.md", "bole.yaml", 1);
+}
+
+TEST(SpecDocs, EveryPolicyIsRead) {
+  const auto blocks = blocksOf("queues.md", "```yaml policy");
+  EXPECT_GE(blocks.size(), 1u);
+  for (const auto& block : blocks) {
+    SCOPED_TRACE("queues.md:" + std::to_string(block.line));
+    const auto parsed = parsePolicy({block.text, "policy.yaml"});
+    ASSERT_TRUE(parsed) << parsed.error().message();
+    EXPECT_TRUE(parsed->warnings.empty());
+  }
 }
 
 // The cells between bars, without their quotes: "| `2` | two |" is {"2", "two"}.

@@ -79,7 +79,8 @@ Result<std::size_t> checkPlace(const model::Queue& queue,
   }
   if (!queue.parent.isSet()) return std::size_t{1};
   const auto above = levels.find(queue.parent);
-  if (above == levels.end()) return fail(wrong(queue, "the queue above it does not come before it"));
+  if (above == levels.end())
+    return fail(wrong(queue, "the queue above it does not come before it"));
   if (above->second >= model::Policy::kMostLevels) {
     return fail(wrong(queue, "it lies too deep")
                     .expectedValue(fmt::format("at most {} levels", model::Policy::kMostLevels)));

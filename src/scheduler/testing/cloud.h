@@ -63,11 +63,12 @@ struct Cloud {
     shape.tasks[0].cpus = MilliCpu(0);
     begin({queued(shape), {{0, 0, id, {gpu}}}});
   }
-  JobId queued(model::JobShape shape, Timestamp since = kNow) {
+  JobId queued(model::JobShape shape, Timestamp since = kNow, UserId user = {}) {
     const JobId id(++tables.lastJob);
     model::JobRecord job;
     job.id = id;
     job.queuedAt = since;
+    job.user = user;
     job.shape = std::make_shared<const model::JobShape>(std::move(shape));
     tables.jobs.put(id, job);
     queue.push_back(id);

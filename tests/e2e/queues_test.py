@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Queues on a real server: a policy from a file, jobs that borrow, and what is stopped for whom."""
+import sys
+import time
+
+from bole import Bole
+
+POLICY = """queues:
+  default: {}
+  lab:
+    guaranteed: {gpus: 2}
+    per_user: {running: 2}
+  night:
+    limit: {gpus: 3}
+patience: 1m
+"""
+
+
+class Queues:
+    def __init__(self, bole):
+        self.bole = bole
+
+    def submit(self, *arguments, name):
+        self.bole.run("run", "-d", "--name", name, "-c", "0.1", *arguments, "--", "sleep", "600", check=0)
+
+    def wait(self, state, *names):
+        for name in names:
+            self.bole.wait_until(lambda name=name: self.bole.job(name)["summary"]["state"] == state, f"{name} is {state}", 30)
+
+    def policy(self):
+        place = self.bole.directory
+        (place / "policy.yaml").write_text(POLICY)
+        done = self.bole.run("policy", "apply", "policy.yaml", "--dry-run", cwd=place)
+        assert "queue lab is new" in done.stdout and "queue night is new" in done.stdout, done.stdout
+        assert [queue["name"] for queue in self.bole.get("/v1/queues")["queues"]] == ["default"], "a dry run does nothing"
+        self.bole.run("policy", "apply", "policy.yaml", cwd=place)
+        listing = self.bole.run("queues").stdout
+        assert [line.split()[0] for line in listing.splitlines()] == ["QUEUE", "default", "lab", "night"], listing
+        shown = self.bole.run("policy").stdout
+        (place / "again.yaml").write_text(shown)
+        assert "nothing changes" in self.bole.run("policy", "apply", "again.yaml", cwd=place).stdout
+        (place / "wrong.yaml").write_text("queues:\n  lab: {guaranted: {gpus: 2}}\n")
+        wrong = self.bole.run("policy", "apply", "wrong.yaml", cwd=place, check=2)
+        assert "wrong.yaml:2:9" in wrong.stderr and "guaranteed" in wrong.stderr, wrong.stderr
+        assert len(self.bole.get("/v1/queues")["queues"]) == 3, "a wrong file changes nothing"
+
+    def unknown_queue(self):
+        done = self.bole.run("run", "--queue", "lap", "--", "true", check=3)
+        assert "found lap, expected one of default, lab, night" in done.stderr, done.stderr
+
+    def limit_and_borrowing(self):
+        """night takes what it may have of the four GPUs; the fourth of its jobs waits for its limit."""
+        for number in range(4):
+            self.submit("--gpus", "1", "--queue", "night", name=f"night-{number}")
+        self.wait("RUNNING", "night-0", "night-1", "night-2")
+        why = self.bole.run("why", "night-3").stdout
+        assert "queue night" in why and "under its limit" in why, why
+        header, *_ = self.bole.run("ps").stdout.splitlines()
+        assert "QUEUE" in header, header
+
+    def reclaim(self):
+        """lab is guaranteed two: one is free, for the other the youngest of night is stopped, and keeps its place."""
+        self.submit("--gpus", "2", "--queue", "lab", name="lab-0")
+        self.wait("RUNNING", "lab-0")
+        states = [self.bole.job(f"night-{number}")["summary"]["state"] for number in range(3)]
+        assert sorted(states) == ["QUEUED", "RUNNING", "RUNNING"], states
+        stopped = f"night-{states.index('QUEUED')}"
+        attempt = self.bole.job(stopped)["attempts"][-1]
+        assert attempt["outcome"] == "stopped", attempt
+        self.bole.run("stop", "lab-0")
+        self.wait("RUNNING", stopped)
+        assert self.bole.job("night-3")["summary"]["state"] == "QUEUED", "who was stopped comes before who came later"
+        self.bole.run("stop", "night-0", "night-1", "night-2", "night-3")
+        self.wait("CANCELLED", "night-0", "night-1", "night-2", "night-3")
+
+    def user_limit(self):
+        for number in range(3):
+            self.submit("--queue", "lab", name=f"mine-{number}")
+        self.wait("RUNNING", "mine-0", "mine-1")
+        time.sleep(0.5)
+        assert self.bole.job("mine-2")["summary"]["state"] == "QUEUED"
+        why = self.bole.run("why", "mine-2").stdout
+        assert "its user" in why.lower(), why
+        self.bole.run("stop", "mine-0")
+        self.wait("RUNNING", "mine-2")
+        self.bole.run("stop", "mine-1", "mine-2")
+
+    def spot(self):
+        """Spot goes for anyone; what may not be stopped stays."""
+        self.submit("--gpus", "2", "--spot", name="spot")
+        self.submit("--gpus", "2", "--no-preempt", name="firm")
+        self.wait("RUNNING", "spot", "firm")
+        self.submit("--gpus", "2", name="plain")
+        self.wait("RUNNING", "plain")
+        assert self.bole.job("spot")["summary"]["state"] == "QUEUED"
+        assert self.bole.job("firm")["summary"]["state"] == "RUNNING"
+        shown = self.bole.run("show", "firm").stdout
+        assert "not preemptible" in shown, shown
+
+    def restart(self):
+        self.bole.kill()
+        self.bole.up()
+        assert [queue["name"] for queue in self.bole.get("/v1/queues")["queues"]] == ["default", "lab", "night"]
+        events = self.bole.run("events", "--kind", "policy.set").stdout
+        assert events.count("policy.set") == 1, events
+
+
+def main():
+    with Bole(sys.argv[1]) as bole:
+        bole.up()
+        queues = Queues(bole)
+        for step in (queues.policy, queues.unknown_queue, queues.limit_and_borrowing, queues.reclaim, queues.user_limit, queues.spot,
+                     queues.restart):
+            step()
+            print(f"{step.__name__}: ok", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

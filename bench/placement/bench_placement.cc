@@ -99,7 +99,7 @@ int run(const std::vector<std::string>& words) {
   for (const auto& workload : options->grid.workloads) {
     for (const auto& policy : options->grid.policies) {
       const auto& runs = grid->at({workload, policy});
-      std::string line = fmt::format("{:<12}{:<14}", workload, policy.substr(0, 13));
+      std::string line = fmt::format("{:<12}{:<70}", workload, policy.substr(0,69));
       const auto at = published->find({workload, policy});
       for (const int p : {80, 90, 95, 100, 110, 120, 130}) {
         const auto mean = meanAllocated(runs, p);

@@ -1,8 +1,8 @@
 #include "grid.h"
 
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -65,14 +65,20 @@ struct Task {
   Run* run = nullptr;
 };
 
+// Of this thread alone, so that a shared machine's other load is not in it.
+double threadSeconds() {
+  timespec now{};
+  BOLE_ASSERT(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
 void execute(const Cluster& cluster, const Task& task) {
   const auto arrivals = arrivalsOf(*task.workload, cluster, task.seed);
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = threadSeconds();
   auto policy = makePeer(task.policy, cluster, *task.workload, task.seed);
   if (!policy) policy = makeValuePolicy(task.policy, cluster, *task.workload, task.seed);
   task.run->replay = replay(cluster, *task.workload, arrivals, *policy);
-  task.run->seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  task.run->seconds = threadSeconds() - start;
 }
 
 void executeAll(const Cluster& cluster, const std::vector<Task>& tasks, std::uint32_t threads) {
@@ -104,7 +110,7 @@ Result<Grid> runGrid(const GridOptions& options) {
       auto& runs = grid[{workload.name, policy}];
       runs.resize(options.seeds);
       for (std::uint32_t i = 0; i < options.seeds; ++i)
-        tasks.push_back({&workload, policy, i + 1, &runs[i]});
+        tasks.push_back({&workload, policy, options.firstSeed + i, &runs[i]});
     }
   }
   executeAll(cluster, tasks, options.threads);

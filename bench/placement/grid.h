@@ -17,13 +17,14 @@ struct GridOptions {
   std::string traces;  // the folder with openb_*.csv
   std::vector<std::string> workloads;
   std::vector<std::string> policies;
-  std::uint32_t seeds = 10;  // 1 to this
+  std::uint32_t firstSeed = 42;  // as in the paper's scripts
+  std::uint32_t seeds = 10;
   std::uint32_t threads = 2;
 };
 
 struct Run {
   Replay replay;
-  double seconds = 0;  // making the policy and replaying all arrivals
+  double seconds = 0;  // of one core: making the policy and replaying all arrivals
 };
 
 // By workload and policy; runs by seed.

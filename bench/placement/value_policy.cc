@@ -1,174 +1,136 @@
 #include "value_policy.h"
 
-#include <algorithm>
-#include <limits>
+#include <charconv>
+#include <functional>
 #include <map>
 #include <sstream>
 
-#include "scheduler/value/fill_value.h"
+#include "scheduler/value/class_index.h"
 
 namespace bole::bench {
 namespace {
 
+using scheduler::ClassIndex;
 using scheduler::FillValue;
 using scheduler::FreeState;
+using scheduler::Mix;
 using scheduler::Request;
 
 FreeState stateOf(const NodeState& node) {
-  FreeState s;
-  s.cpus = node.cpus;
-  s.memory = 0;
-  s.model = node.model;
+  FreeState state;
+  state.cpus = node.cpus;
+  state.memory = node.memory;
+  state.model = node.model;
   for (std::size_t i = 0; i < node.gpuCount; ++i)
-    s.gpus[i] = static_cast<std::uint16_t>(node.gpus[i]);
-  s.arrange();
-  return s;
+    state.gpus[i] = static_cast<std::uint16_t>(node.gpus[i]);
+  state.arrange();
+  return state;
 }
 
-Request requestOf(const PodKind& k) {
-  return {k.cpus, 0, static_cast<std::uint16_t>(k.gpus), static_cast<std::uint16_t>(k.perGpu),
-          k.models};
+Request requestOf(const PodKind& kind) {
+  return {kind.cpus, kind.memory, static_cast<std::uint16_t>(kind.gpus),
+          static_cast<std::uint16_t>(kind.perGpu), kind.models};
 }
 
-class ResearchPolicy final : public Policy {
+Mix mixOf(const Workload& workload) {
+  scheduler::MixCounter counter;
+  for (const auto pod : workload.pods) counter.add(requestOf(workload.kinds[pod]));
+  return counter.mix();
+}
+
+struct Constants {
+  scheduler::FillOptions fill;
+  scheduler::Tolerances tolerances;
+  scheduler::Stakes stakes;
+};
+
+class ValuePolicy final : public Policy {
  public:
-  ResearchPolicy(const std::string& name, const Cluster& cluster, const Workload& workload,
-                 std::uint64_t seed)
-      : workload_(workload), nodes_(cluster.nodes), ranks_(tieRanks(cluster, seed)) {
-    std::stringstream stream(name);
-    std::string item;
-    std::getline(stream, item, ':');
-    while (std::getline(stream, item, ':')) {
-      const auto at = item.find('=');
-      options_[item.substr(0, at)] = std::stod(item.substr(at + 1));
+  ValuePolicy(const Cluster& cluster, const Workload& workload, std::uint64_t seed,
+              Constants constants)
+      : workload_(workload), nodes_(cluster.nodes), mix_(mixOf(workload)) {
+    std::int64_t cpus = 0;
+    for (const auto& node : nodes_) cpus += node.cpus;
+    constants.fill.cpuOnlyWeight = scheduler::cpuOnlyWeight(mix_, cpus, cluster.gpuMilli);
+    value_ = std::make_unique<FillValue>(mix_, constants.fill);
+    index_ = std::make_unique<ClassIndex>(mix_, *value_, constants.tolerances, constants.stakes);
+    const auto ranks = tieRanks(cluster, seed);
+    byRank_.resize(nodes_.size());
+    for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
+      byRank_[ranks[n]] = n;
+      index_->put(ranks[n], stateOf(nodes_[n]));
     }
-    scheduler::MixCounter counter(100000);
-    for (const auto pod : workload.pods) counter.add(requestOf(workload.kinds[pod]));
-    scheduler::FillOptions fill;
-    fill.sequences = static_cast<std::uint32_t>(option("k", 128));
-    fill.seed = static_cast<std::uint64_t>(option("seed", 1));
-    value_ = std::make_unique<FillValue>(counter.mix(), fill);
-    known_.resize(workload.kinds.size());
-    for (const auto& kind : workload.kinds) requests_.push_back(requestOf(kind));
-    for (const auto& node : nodes_) {
-      states_.push_back(stateOf(node));
-      phi_.push_back(value_->of(states_.back()));
-    }
-    tauWhole_ = static_cast<std::int64_t>(option("tw", 120) * static_cast<double>(value_->scale()));
-    tauShare_ = static_cast<std::int64_t>(option("ts", 30) * static_cast<double>(value_->scale()));
-    tauCpu_ = static_cast<std::int64_t>(option("tc", 100) * static_cast<double>(value_->scale()));
   }
 
   std::optional<Placement> place(std::uint32_t kind) override {
-    refresh(kind);
     const auto& pod = workload_.kinds[kind];
-    const auto& known = known_[kind];
-    auto least = kNone;
-    for (const auto& c : known.costs) least = std::min(least, c.cost);
-    if (least == kNone) return std::nullopt;
-    const auto tau = pod.gpus == 0 ? tauCpu_ : pod.isShare() ? tauShare_ : tauWhole_;
-    std::uint32_t best = ~0U;
-    for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
-      if (known.costs[n].cost == kNone || known.costs[n].cost > least + tau) continue;
-      if (best == ~0U) {
-        best = n;
-        continue;
-      }
-      bool better = ranks_[n] < ranks_[best];
-      if (pod.gpus == 0) better = nodes_[n].cpus < nodes_[best].cpus;
-      if (better) best = n;
-    }
-    const auto gpus = gpusFor(nodes_[best], pod, states_[best], known.costs[best].last);
-    take(nodes_[best], pod, gpus);
-    states_[best] = stateOf(nodes_[best]);
-    phi_[best] = value_->of(states_[best]);
-    changes_.push_back(best);
-    return Placement{best, gpus};
+    const auto choice = index_->best(requestOf(pod));
+    if (!choice) return std::nullopt;
+    auto& node = nodes_[byRank_[choice->node]];
+    const auto gpus = gpusOf(node, pod, choice->lastGpu);
+    take(node, pod, gpus);
+    index_->put(choice->node, stateOf(node));
+    return Placement{byRank_[choice->node], gpus};
   }
 
  private:
-  static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
-  struct Cost {
-    std::int64_t cost = kNone;
-    std::size_t last = 0;
-  };
-  struct Known {
-    std::vector<Cost> costs;
-    std::size_t seen = 0;
-  };
-
-  double option(const std::string& name, double usual) const {
-    const auto at = options_.find(name);
-    return at == options_.end() ? usual : at->second;
-  }
-
-  static std::uint8_t gpusFor(const NodeState& node, const PodKind& pod, const FreeState& state,
-                              std::size_t last) {
+  // GPUs of the node with as much free as those that the index means.
+  static std::uint8_t gpusOf(const NodeState& node, const PodKind& pod, std::uint32_t last) {
+    const auto state = stateOf(node);
     std::uint8_t chosen = 0;
-    for (std::int32_t j = 0; j < pod.gpus; ++j) {
-      const auto value = state.gpus[last - static_cast<std::size_t>(j)];
-      for (std::size_t i = 0; i < node.gpuCount; ++i) {
-        if ((chosen >> i & 1U) != 0 || node.gpus[i] != value) continue;
-        chosen = static_cast<std::uint8_t>(chosen | 1U << i);
-        break;
-      }
+    for (std::int32_t taken = 0; taken < pod.gpus; ++taken) {
+      const auto free = state.gpus[last - static_cast<std::uint32_t>(taken)];
+      std::size_t i = 0;
+      while ((chosen >> i & 1U) != 0 || node.gpus[i] != free) ++i;
+      chosen = static_cast<std::uint8_t>(chosen | 1U << i);
     }
     return chosen;
   }
 
-  void ask(std::uint32_t n, std::uint32_t kind, Cost& into) {
-    into = {};
-    if (!bench::fits(nodes_[n], workload_.kinds[kind])) return;
-    const auto& r = requests_[kind];
-    const auto& s = states_[n];
-    if (r.gpus == 0) {
-      into.cost = value_->of(after(s, r, 0)) - phi_[n];
-      return;
-    }
-    if (!r.isShare()) {
-      into.last = tightest(s, r);
-      into.cost = value_->of(after(s, r, into.last)) - phi_[n];
-      return;
-    }
-    for (std::size_t i = 0; i < kMostGpus && s.gpus[i] >= r.perGpu; ++i) {
-      if (i + 1 < kMostGpus && s.gpus[i + 1] == s.gpus[i]) continue;
-      const auto cost = value_->of(after(s, r, i)) - phi_[n];
-      if (cost <= into.cost) into = {cost, i};
-    }
-  }
-
-  void refresh(std::uint32_t kind) {
-    auto& known = known_[kind];
-    if (known.costs.empty()) {
-      known.costs.resize(nodes_.size());
-      for (std::uint32_t n = 0; n < nodes_.size(); ++n) ask(n, kind, known.costs[n]);
-    } else {
-      for (auto i = known.seen; i < changes_.size(); ++i)
-        ask(changes_[i], kind, known.costs[changes_[i]]);
-    }
-    known.seen = changes_.size();
-  }
-
   const Workload& workload_;
   std::vector<NodeState> nodes_;
-  std::vector<std::uint32_t> ranks_;
-  std::map<std::string, double> options_;
+  Mix mix_;
   std::unique_ptr<FillValue> value_;
-  std::vector<Request> requests_;
-  std::vector<FreeState> states_;
-  std::vector<std::int64_t> phi_;
-  std::vector<Known> known_;
-  std::vector<std::uint32_t> changes_;
-  std::int64_t tauWhole_ = 0;
-  std::int64_t tauShare_ = 0;
-  std::int64_t tauCpu_ = 0;
+  std::unique_ptr<ClassIndex> index_;
+  std::vector<std::uint32_t> byRank_;  // the node that the index knows by this number
 };
+
+bool set(Constants& constants, const std::string& name, double value) {
+  const auto whole = static_cast<std::int64_t>(value);
+  const std::map<std::string, std::function<void()>> table = {
+      {"share", [&] { constants.tolerances.share = whole; }},
+      {"whole", [&] { constants.tolerances.whole = whole; }},
+      {"cpuOnly", [&] { constants.tolerances.cpuOnly = whole; }},
+      {"sequences", [&] { constants.fill.sequences = static_cast<std::uint32_t>(whole); }},
+      {"seed", [&] { constants.fill.seed = static_cast<std::uint64_t>(whole); }},
+      {"wide", [&] { constants.stakes.wide = value; }},
+      {"bound", [&] { constants.stakes.bound = value; }},
+  };
+  const auto known = table.find(name);
+  if (known == table.end()) return false;
+  known->second();
+  return true;
+}
 
 }  // namespace
 
 std::unique_ptr<Policy> makeValuePolicy(const std::string& name, const Cluster& cluster,
                                         const Workload& workload, std::uint64_t seed) {
-  return std::make_unique<ResearchPolicy>(name, cluster, workload, seed);
+  std::stringstream stream(name);
+  std::string word;
+  std::getline(stream, word, ':');
+  if (word != "Bole") return nullptr;
+  Constants constants;
+  while (std::getline(stream, word, ':')) {
+    const auto equals = word.find('=');
+    double value = 0;
+    if (equals == std::string::npos) return nullptr;
+    const auto* end = word.data() + word.size();
+    const auto [stop, error] = std::from_chars(word.data() + equals + 1, end, value);
+    if (error != std::errc{} || stop != end || !set(constants, word.substr(0, equals), value))
+      return nullptr;
+  }
+  return std::make_unique<ValuePolicy>(cluster, workload, seed, constants);
 }
 
 }  // namespace bole::bench

@@ -8,7 +8,8 @@
 
 namespace bole::bench {
 
-// "Bole", or "Bole:name=value:name=value..." with other constants than the usual (for research).
+// "Bole", or with other constants than the usual ones, "Bole:share=30:sequences=128" (the table of
+// names is in the source). Null for another name or constant. The workload must outlive the policy.
 [[nodiscard]] std::unique_ptr<Policy> makeValuePolicy(const std::string& name,
                                                       const Cluster& cluster,
                                                       const Workload& workload,

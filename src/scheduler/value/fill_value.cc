@@ -2,165 +2,196 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <numeric>
+#include <utility>
 
 #include "base/result.h"
+#include "scheduler/value/scramble.h"
 
 namespace bole::scheduler {
 namespace {
 
-constexpr std::size_t kLength = 64;
+constexpr std::size_t kLength = 64;  // positions of a sequence: one bit each
+constexpr std::size_t kFirstSlots = 1024;
 
-std::uint64_t scramble(std::uint64_t z) {
-  z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9ULL;
-  z = (z ^ (z >> 27U)) * 0x94D049BB133111EBULL;
-  return z ^ (z >> 31U);
+std::vector<std::int64_t> distinct(std::vector<std::int64_t> values) {
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
 }
 
-std::size_t hashOf(const FreeState& s) {
-  std::uint64_t h = static_cast<std::uint64_t>(s.cpus) * 0x9E3779B97F4A7C15ULL +
-                    static_cast<std::uint64_t>(s.memory) * 0xD6E8FEB86659FD93ULL + s.model;
-  const auto words = std::bit_cast<std::array<std::uint64_t, 4>>(s.gpus);
-  for (const auto w : words) h = (std::rotl(h, 23) ^ w) * 0x9E3779B97F4A7C15ULL;
-  return scramble(h);
+std::size_t atMost(const std::vector<std::int64_t>& steps, std::int64_t value) {
+  return static_cast<std::size_t>(std::upper_bound(steps.begin(), steps.end(), value) -
+                                  steps.begin());
 }
 
-void sortUnique(std::vector<std::int64_t>& v) {
-  std::sort(v.begin(), v.end());
-  v.erase(std::unique(v.begin(), v.end()), v.end());
+using Gpus = std::array<std::uint16_t, kMostGpusValued>;
+
+// Takes the offer from the tightest of the first n GPUs (sorted, all above 0); it fits.
+void takeTightest(Gpus& gpus, std::size_t n, std::uint16_t count, std::uint16_t share) {
+  auto end = n;
+  while (gpus[end - 1] < share) --end;
+  for (auto i = end - count; i < end; ++i) gpus[i] = static_cast<std::uint16_t>(gpus[i] - share);
+  // What was taken from is still in order; it sinks into those after it, the last of it first.
+  for (auto i = end; i-- > end - count;) {
+    const auto value = gpus[i];
+    auto at = i;
+    for (; at + 1 < n && gpus[at + 1] > value; ++at) gpus[at] = gpus[at + 1];
+    gpus[at] = value;
+  }
 }
 
 }  // namespace
 
-FillValue::FillValue(const Mix& mix, FillOptions options) : sequences_(options.sequences) {
+FillValue::FillValue(const Mix& mix, FillOptions options)
+    : sequences_(options.sequences),
+      mostRemembered_(options.mostRemembered),
+      slots_(kFirstSlots) {
+  BOLE_ASSERT(options.sequences >= 1 && options.sequences <= 4096);
+  BOLE_ASSERT(options.cpuOnlyWeight <= 1000 && options.mostRemembered >= 1);
   std::vector<Kind> kinds;
-  std::uint64_t total = 0;
-  for (const auto& kind : mix.kinds) {
-    if (kind.request.gpus == 0) continue;
-    kinds.push_back(kind);
-    total += kind.weight;
+  for (auto kind : mix.kinds) {
+    kind.weight *= kind.request.gpus > 0 ? 1000 : options.cpuOnlyWeight;
+    if (kind.weight > 0) kinds.push_back(kind);
   }
-  std::map<std::uint16_t, std::vector<std::int64_t>> perGpu;
-  for (const auto& kind : kinds) {
-    cpuSteps_.push_back(kind.request.cpus);
-    memorySteps_.push_back(kind.request.memory);
-    perGpu[kind.request.gpus].push_back(kind.request.perGpu);
+  layOut(kinds);
+  if (!kinds.empty()) draw(kinds, options.seed);
+}
+
+void FillValue::layOut(const std::vector<Kind>& kinds) {
+  std::map<std::uint16_t, std::vector<std::int64_t>> shares;
+  for (const auto& [request, weight] : kinds) {
+    cpuSteps_.push_back(request.cpus);
+    memorySteps_.push_back(request.memory);
+    if (request.gpus > 0) shares[request.gpus].push_back(request.perGpu);
   }
-  sortUnique(cpuSteps_);
-  sortUnique(memorySteps_);
-  std::size_t offset = cpuSteps_.size() + 1;
-  memoryOffset_ = offset;
-  offset += memorySteps_.size() + 1;
-  modelOffset_ = offset;
-  offset += kMostModelsValued;
-  for (auto& [gpus, steps] : perGpu) {
-    sortUnique(steps);
-    Group group{gpus, offset, {}};
+  cpuSteps_ = distinct(std::move(cpuSteps_));
+  memorySteps_ = distinct(std::move(memorySteps_));
+  memoryMasks_ = cpuSteps_.size() + 1;
+  modelMasks_ = memoryMasks_ + memorySteps_.size() + 1;
+  noGpuMask_ = modelMasks_ + kMostModelsValued;
+  stride_ = noGpuMask_ + 1;
+  for (auto& [gpus, all] : shares) {
+    const auto steps = distinct(all);
+    auto& width = widths_.emplace_back(Width{gpus, stride_, {}});
     for (std::size_t free = 0; free <= kWholeGpuMilli; ++free)
-      group.rank[free] = static_cast<std::uint8_t>(
-          std::upper_bound(steps.begin(), steps.end(), static_cast<std::int64_t>(free)) -
-          steps.begin());
-    groups_.push_back(group);
-    offset += steps.size() + 1;
+      width.rank[free] =
+          static_cast<std::uint16_t>(atMost(steps, static_cast<std::int64_t>(free)));
+    stride_ += steps.size() + 1;
   }
-  stride_ = offset;
   masks_.resize(stride_ * sequences_);
-  std::uint64_t state = options.seed;
-  for (std::size_t k = 0; k < sequences_ && total > 0; ++k) {
-    auto* masks = &masks_[k * stride_];
-    for (std::size_t at = 0; at < kLength; ++at) {
-      state += 0x9E3779B97F4A7C15ULL;
-      auto drawn = scramble(state) % total;
-      std::size_t i = 0;
-      while (drawn >= kinds[i].weight) drawn -= kinds[i++].weight;
-      const auto& r = kinds[i].request;
-      forms_.push_back({r.cpus, r.memory, r.gpus, r.perGpu});
-      const auto bit = 1ULL << at;
-      for (std::size_t c = 0; c < cpuSteps_.size(); ++c)
-        if (cpuSteps_[c] >= r.cpus) masks[c + 1] |= bit;
-      for (std::size_t c = 0; c < memorySteps_.size(); ++c)
-        if (memorySteps_[c] >= r.memory) masks[memoryOffset_ + c + 1] |= bit;
-      for (std::size_t m = 0; m < kMostModelsValued; ++m)
-        if ((r.models >> m & 1U) != 0) masks[modelOffset_ + m] |= bit;
-      for (const auto& group : groups_) {
-        if (group.gpus != r.gpus) continue;
-        for (auto c = static_cast<std::size_t>(group.rank[r.perGpu]); c <= group.rank[1000]; ++c)
-          masks[group.offset + c] |= bit;
-      }
+  offers_.resize(kLength * sequences_);
+}
+
+// At each position the sequences share out the whole of the mix among them, in a random order: so
+// few of them are as even as many drawn blindly.
+void FillValue::draw(const std::vector<Kind>& kinds, std::uint64_t seed) {
+  Scrambler random(seed);
+  const auto total = Mix{kinds}.weight();
+  std::vector<std::uint64_t> order(sequences_);
+  for (std::size_t position = 0; position < kLength; ++position) {
+    std::iota(order.begin(), order.end(), 0);
+    for (auto k = order.size(); k > 1; --k) std::swap(order[k - 1], order[random.below(k)]);
+    for (std::size_t sequence = 0; sequence < sequences_; ++sequence) {
+      const auto low = total * order[sequence] / sequences_;
+      const auto high = total * (order[sequence] + 1) / sequences_;
+      auto drawn = low + random.below(std::max<std::uint64_t>(high - low, 1));
+      auto kind = kinds.begin();
+      while (drawn >= kind->weight) drawn -= (kind++)->weight;
+      write(sequence, position, kind->request);
     }
   }
-  memo_.resize(std::bit_ceil(options.mostRemembered * 2));
+}
+
+void FillValue::write(std::size_t sequence, std::size_t position, const Request& request) {
+  auto* masks = &masks_[sequence * stride_];
+  const auto bit = 1ULL << position;
+  offers_[sequence * kLength + position] = {request.cpus, request.memory, request.gpus,
+                                            request.perGpu};
+  for (auto r = atMost(cpuSteps_, request.cpus); r <= cpuSteps_.size(); ++r) masks[r] |= bit;
+  for (auto r = atMost(memorySteps_, request.memory); r <= memorySteps_.size(); ++r)
+    masks[memoryMasks_ + r] |= bit;
+  for (std::size_t m = 0; m < kMostModelsValued; ++m) {
+    if (request.gpus == 0 || (request.models >> m & 1U) != 0) masks[modelMasks_ + m] |= bit;
+  }
+  if (request.gpus == 0) masks[noGpuMask_] |= bit;
+  for (const auto& width : widths_) {
+    if (width.gpus != request.gpus) continue;
+    for (std::size_t r = width.rank[request.perGpu]; r <= width.rank[kWholeGpuMilli]; ++r)
+      masks[width.masks + r] |= bit;
+  }
 }
 
 std::int64_t FillValue::of(const FreeState& state) {
   if (state.gpus[0] == 0) return 0;
-  const auto mask = memo_.size() - 1;
-  auto at = hashOf(state) & mask;
-  while (memo_[at].value >= 0) {
-    if (memo_[at].state == state) return memo_[at].value;
-    at = (at + 1) & mask;
-  }
+  const auto slot = slots_[slotOf(state)];
+  if (slot != 0) return entries_[slot - 1].value;
   const auto value = compute(state);
-  ++computed;
-  if (2 * remembered_ >= memo_.size()) {
-    for (auto& entry : memo_) entry.value = -1;
-    remembered_ = 0;
-    at = hashOf(state) & mask;
-  }
-  memo_[at] = {state, value};
-  ++remembered_;
+  ++computed_;
+  remember(state, value);
   return value;
 }
 
+std::size_t FillValue::slotOf(const FreeState& state) const {
+  auto at = hashOf(state) & (slots_.size() - 1);
+  while (slots_[at] != 0 && entries_[slots_[at] - 1].state != state)
+    at = (at + 1) & (slots_.size() - 1);
+  return at;
+}
+
+void FillValue::remember(const FreeState& state, std::int64_t value) {
+  if (entries_.size() >= mostRemembered_) {
+    entries_.clear();
+    slots_.assign(kFirstSlots, 0);
+  }
+  if (2 * entries_.size() >= slots_.size()) {
+    slots_.assign(2 * slots_.size(), 0);
+    for (std::uint32_t i = 0; i < entries_.size(); ++i) slots_[slotOf(entries_[i].state)] = i + 1;
+  }
+  const auto at = slotOf(state);
+  entries_.push_back({state, value});
+  slots_[at] = static_cast<std::uint32_t>(entries_.size());
+}
+
 std::int64_t FillValue::compute(const FreeState& state) const {
-  const auto cpuRank = static_cast<std::size_t>(
-      std::upper_bound(cpuSteps_.begin(), cpuSteps_.end(), state.cpus) - cpuSteps_.begin());
-  const auto memoryRank = static_cast<std::size_t>(
-      std::upper_bound(memorySteps_.begin(), memorySteps_.end(), state.memory) -
-      memorySteps_.begin());
+  const Ranks ranks{atMost(cpuSteps_, state.cpus), atMost(memorySteps_, state.memory)};
   std::int64_t sum = 0;
-  for (std::size_t k = 0; k < sequences_; ++k) sum += leftFree(state, k, cpuRank, memoryRank);
+  for (std::size_t k = 0; k < sequences_; ++k) sum += leftFree(state, k, ranks);
   return sum;
 }
 
+// What is left only shrinks: an offer passed over once would never fit later. So one mask holds
+// those still to come, and the next that fits is its lowest bit.
 std::uint32_t FillValue::leftFree(const FreeState& state, std::size_t sequence,
-                                  std::size_t cpuRank, std::size_t memoryRank) const {
+                                  Ranks ranks) const {
   const auto* masks = &masks_[sequence * stride_];
-  const auto* forms = &forms_[sequence * kLength];
+  const auto* offers = &offers_[sequence * kLength];
   auto gpus = state.gpus;
   auto cpus = state.cpus;
   auto memory = state.memory;
-  std::size_t n = 0;  // of GPUs with something free
+  std::size_t n = 0;  // GPUs with something free
   while (n < gpus.size() && gpus[n] > 0) ++n;
-  auto left = masks[modelOffset_ + state.model];
+  auto coming = masks[modelMasks_ + state.model];
   while (n > 0) {
-    std::uint64_t fit = 0;
-    for (const auto& group : groups_) {
-      if (group.gpus <= n) fit |= masks[group.offset + group.rank[gpus[group.gpus - 1U]]];
+    auto fitting = masks[noGpuMask_];
+    for (const auto& width : widths_) {
+      if (width.gpus > n) break;
+      fitting |= masks[width.masks + width.rank[gpus[width.gpus - 1U]]];
     }
-    left &= fit & masks[cpuRank] & masks[memoryOffset_ + memoryRank];
-    if (left == 0) break;
-    const auto& form = forms[std::countr_zero(left)];
-    left &= left - 1;
-    cpus -= form.cpus;
-    memory -= form.memory;
-    while (cpuRank > 0 && cpuSteps_[cpuRank - 1] > cpus) --cpuRank;
-    while (memoryRank > 0 && memorySteps_[memoryRank - 1] > memory) --memoryRank;
-    std::size_t end = n;
-    while (gpus[end - 1] < form.perGpu) --end;
-    for (std::size_t i = end - form.gpus; i < end; ++i)
-      gpus[i] = static_cast<std::uint16_t>(gpus[i] - form.perGpu);
-    // What was taken from is still in order; it sinks into those after it, the last of it first.
-    for (std::size_t i = end; i-- > end - form.gpus;) {
-      const auto value = gpus[i];
-      std::size_t at = i;
-      for (; at + 1 < n && gpus[at + 1] > value; ++at) gpus[at] = gpus[at + 1];
-      gpus[at] = value;
-    }
+    coming &= fitting & masks[ranks.cpus] & masks[memoryMasks_ + ranks.memory];
+    if (coming == 0) break;
+    const auto& offer = offers[std::countr_zero(coming)];
+    coming &= coming - 1;
+    cpus -= offer.cpus;
+    memory -= offer.memory;
+    while (ranks.cpus > 0 && cpuSteps_[ranks.cpus - 1] > cpus) --ranks.cpus;
+    while (ranks.memory > 0 && memorySteps_[ranks.memory - 1] > memory) --ranks.memory;
+    if (offer.gpus == 0) continue;
+    takeTightest(gpus, n, offer.gpus, offer.perGpu);
     while (n > 0 && gpus[n - 1] == 0) --n;
   }
-  std::uint32_t free = 0;
-  for (std::size_t i = 0; i < n; ++i) free += gpus[i];
-  return free;
+  return std::accumulate(gpus.begin(), gpus.begin() + static_cast<std::ptrdiff_t>(n), 0U);
 }
 
 }  // namespace bole::scheduler

@@ -18,7 +18,8 @@ if(BOLE_TESTS)
 endif()
 
 add_library(bole_flags INTERFACE)
-target_compile_options(bole_flags INTERFACE -Wall -Wextra -Wconversion -Wshadow -Werror)
+# No contraction of a product and a sum into one rounding: doubles come out alike on every machine.
+target_compile_options(bole_flags INTERFACE -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off)
 target_include_directories(bole_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 if(BOLE_SANITIZE)
   target_compile_options(bole_flags INTERFACE -fsanitize=${BOLE_SANITIZE} -fno-omit-frame-pointer

@@ -36,6 +36,16 @@ Table nodeTable(const std::vector<model::NodeView>& nodes) {
   return table;
 }
 
+// "7 digits"; of a shared one "0.75: 3, 4"; "-".
+std::string holdersText(const model::GpuView& gpu) {
+  if (gpu.job) return fmt::format("{} {}", gpu.job->value, gpu.jobName);
+  if (gpu.sharers.empty()) return "-";
+  std::string text = cpusText(MilliCpu(gpu.used.value)) + ":";
+  for (std::size_t i = 0; i < gpu.sharers.size(); ++i)
+    text += fmt::format("{} {}", i == 0 ? "" : ",", gpu.sharers[i].value);
+  return text;
+}
+
 Table gpuTable(const std::vector<model::GpuView>& gpus) {
   Table table({{"NODE", Align::kLeft, 10},
                {"GPU", Align::kRight},
@@ -47,7 +57,7 @@ Table gpuTable(const std::vector<model::GpuView>& gpus) {
                {"USER", Align::kLeft, 6}});
   for (const auto& gpu : gpus) {
     const bool well = gpu.health == model::GpuHealth::kHealthy;
-    const auto job = gpu.job ? fmt::format("{} {}", gpu.job->value, gpu.jobName) : std::string("-");
+    const auto job = holdersText(gpu);
     table.add({gpu.node, std::to_string(gpu.index), gpu.model + (gpu.emulated ? " emulated" : ""),
                formatBytes(gpu.memory), gpu.pciBusId,
                Cell(std::string(codec::enumName(gpu.health)), well ? Tint::kGreen : Tint::kRed),

@@ -90,6 +90,12 @@ std::string ranksText(const model::AttemptView& attempt, const TableStyle& style
   return text;
 }
 
+std::string noteText(const model::AttemptView& attempt) {
+  if (!attempt.stoppedFor) return attempt.note;
+  return fmt::format("made room for job {}{}{}", attempt.stoppedFor->value,
+                     attempt.note.empty() ? "" : "; ", attempt.note);
+}
+
 std::string attemptsText(const std::vector<model::AttemptView>& attempts, const TableStyle& style) {
   Table table({{"ATTEMPT", Align::kRight},
                {"STARTED", Align::kLeft},
@@ -99,7 +105,7 @@ std::string attemptsText(const std::vector<model::AttemptView>& attempts, const 
   for (const auto& attempt : attempts) {
     table.add({std::to_string(attempt.number), timeText(attempt.startedAt),
                timeText(attempt.endedAt), attempt.outcome.empty() ? "-" : attempt.outcome,
-               attempt.note});
+               noteText(attempt)});
   }
   return table.render(style);
 }
@@ -279,6 +285,13 @@ std::string obstacleText(const model::Reason& reason) {
     case model::Obstacle::kUserLimit:
       text = fmt::format("Its user has all that one may have of queue {}: {}", reason.queue,
                          quotaText(reason));
+      break;
+    case model::Obstacle::kGpuShare:
+      text = fmt::format("Parts of GPUs: {} needed, {} free now ({})", reason.needed,
+                         reason.available, reason.detail);
+      break;
+    case model::Obstacle::kLabels:
+      text = fmt::format("No node has {}", reason.detail);
       break;
     case model::Obstacle::kStopping:
       text = reason.needed == 1 ? "A job is being stopped for it"

@@ -30,6 +30,7 @@ struct TablesForm {
   std::vector<model::JobRecord> jobs;
   std::vector<model::AttemptRecord> attempts;
   std::vector<model::NodeRecord> nodes;
+  std::vector<model::QueueUse> queueUse;
   std::vector<std::vector<std::uint64_t>> projects;  // [id, side id]
   std::vector<std::vector<std::uint64_t>> users;
   std::uint64_t sequence = 0;
@@ -62,6 +63,7 @@ void describe(V& v, T& x) {
   v.field("policy", x.policy);
   v.required("projects", x.projects);
   v.required("users", x.users);
+  v.field("queue_use", x.queueUse);
   v.required("nodes", x.nodes);
   v.required("jobs", x.jobs);
   v.required("attempts", x.attempts);
@@ -148,6 +150,7 @@ std::string encodeTables(const model::Tables& tables) {
   form.projects = namesOf(tables.projects);
   form.users = namesOf(tables.users);
   form.nodes = recordsOf(tables.nodes);
+  form.queueUse = recordsOf(tables.queueUse);
   form.jobs = recordsOf(tables.jobs);
   form.attempts = recordsOf(tables.attempts);
   return toJson(form);
@@ -165,7 +168,9 @@ Result<model::Tables> decodeTables(std::string_view text) {
   }
   BOLE_TRY(putNames(form.projects, tables.projects));
   BOLE_TRY(putNames(form.users, tables.users));
+  for (auto& node : form.nodes) node.gpuMemoryUsed.resize(node.gpuUsed.size());
   BOLE_TRY(putRecords(form.nodes, tables.nodes));
+  BOLE_TRY(putRecords(form.queueUse, tables.queueUse));
   BOLE_TRY(putRecords(form.jobs, tables.jobs));
   BOLE_TRY(putRecords(form.attempts, tables.attempts));
   return tables;

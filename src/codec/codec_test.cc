@@ -9,7 +9,8 @@ model::JobSpec rich() {
   model::JobSpec spec;
   model::TaskShape task;
   task.replicas = task.minAvailable = 3;
-  task.gpus = {2, MilliGpu(500), {"A100", "H100"}, kGiB * 40, kGiB * 80};
+  task.gpus = {2, MilliGpu(500), kGiB * 10, {"A100", "H100"}, kGiB * 40, kGiB * 80, 80};
+  task.nodeLabels = {{"zone", "a"}};
   task.memory = kGiB;
   spec.shape.tasks = {task};
   spec.shape.minAvailable = 3;

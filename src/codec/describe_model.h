@@ -57,7 +57,8 @@ template <> struct EnumNames<model::AttemptOutcome> {
 };
 template <> struct EnumNames<model::Obstacle> {
   static constexpr std::array kNames = {"gpus"sv, "gpus-per-node"sv, "cpus"sv, "memory"sv, "ahead"sv, "backoff"sv,
-                                        "no-nodes"sv, "not-looked-at"sv, "queue-limit"sv, "guaranteed"sv, "stopping"sv, "user-limit"sv};
+                                        "no-nodes"sv, "not-looked-at"sv, "queue-limit"sv, "guaranteed"sv, "stopping"sv, "user-limit"sv,
+                                        "gpu-share"sv, "labels"sv};
 };
 // clang-format on
 
@@ -95,10 +96,12 @@ void describe(V& v, T& x) {
 template <class V, Described<model::GpuRequest> T>
 void describe(V& v, T& x) {
   v.field("count", x.count, "for each replica");
-  v.field("share", x.share, "thousandths of each GPU");
+  v.field("share", x.share, "thousandths of each GPU; 0: by share_memory");
+  v.field("share_memory", x.shareMemory, "bytes of each GPU's memory; absent: the share's part");
   v.field("models", x.models, "any of these product names");
   v.field("memory_min", x.memoryMin, "bytes of each GPU, at least");
   v.field("memory_max", x.memoryMax, "bytes of each GPU, at most");
+  v.field("compute_min", x.computeMin, "compute capability in tenths, at least");
 }
 
 template <class V, Described<model::TaskShape> T>
@@ -109,6 +112,7 @@ void describe(V& v, T& x) {
   v.field("cpus", x.cpus, "thousandths of a CPU for each replica");
   v.field("memory", x.memory, "bytes for each replica; 0: no limit");
   v.field("shm", x.shm, "bytes of /dev/shm; 0: by the machine");
+  v.field("node_labels", x.nodeLabels, "that the node has");
 }
 
 template <class V, Described<model::RestartPolicy> T>
@@ -194,12 +198,19 @@ void describe(V& v, T& x) {
   v.field("text", x.text, "what people and processes read");
 }
 
+template <class V, Described<model::GpuGrant> T>
+void describe(V& v, T& x) {
+  v.field("share", x.share, "thousandths");
+  v.field("memory", x.memory, "bytes; 0: all of a whole GPU");
+}
+
 template <class V, Described<model::RankPlacement> T>
 void describe(V& v, T& x) {
   v.field("task", x.task, "index");
   v.field("replica", x.replica, "index in the task");
   v.field("node", x.node, "id");
   v.field("gpus", x.gpus, "indices on the node");
+  v.field("grants", x.grants, "what of each GPU; none: whole ones");
 }
 
 template <class V, Described<model::RankExit> T>
@@ -404,6 +415,8 @@ void describe(V& v, T& x) {
   v.field("leaps_before", x.leapsBefore);
   v.field("checkpoint_epoch", x.checkpointEpoch);
   v.field("checkpoint_at", x.checkpointAt);
+  v.field("stop", x.stop);
+  v.field("stopped_for", x.stoppedFor);
 }
 
 template <class V, Described<model::NodeRecord> T>
@@ -412,9 +425,22 @@ void describe(V& v, T& x) {
   v.field("node", x.node);
   v.field("present", x.present);
   v.field("gpu_used", x.gpuUsed);
+  v.field("gpu_memory_used", x.gpuMemoryUsed);
   v.field("gpu_holder", x.gpuHolder);
   v.field("cpus_used", x.cpusUsed);
   v.field("memory_used", x.memoryUsed);
+}
+
+template <class V, Described<model::QueueUse> T>
+void describe(V& v, T& x) {
+  v.field("id", x.id);
+  v.field("at", x.at);
+  v.field("gpus", x.gpus);
+  v.field("cpus", x.cpus);
+  v.field("memory", x.memory);
+  v.field("gpus_held", x.gpusHeld);
+  v.field("cpus_held", x.cpusHeld);
+  v.field("memory_held", x.memoryHeld);
 }
 
 template <class V, Described<model::Reason> T>

@@ -63,6 +63,8 @@ void describe(V& v, T& x) {
   v.field("started_at", x.startedAt, "every rank runs");
   v.field("ended_at", x.endedAt, "capacity free");
   v.field("outcome", x.outcome, "empty while it lives");
+  v.field("stop", x.stop, "why it was asked to stop; empty if it was not");
+  v.field("stopped_for", x.stoppedFor, "the job that it made room for");
   v.field("first_failed", x.firstFailed, "rank, or -1");
   v.field("note", x.note, "");
   v.field("log_directory", x.logDirectory, "");
@@ -99,7 +101,11 @@ void describe(V& v, T& x) {
   v.field("pci_bus_id", x.pciBusId, "");
   v.field("health", x.health, "");
   v.field("emulated", x.emulated, "");
-  v.field("job", x.job, "who holds it");
+  v.field("used", x.used, "thousandths");
+  v.field("memory_used", x.memoryUsed,
+          "bytes, by who holds a part of it; a whole one is not counted");
+  v.field("job", x.job, "who holds it whole");
+  v.field("sharers", x.sharers, "who holds parts of it");
   v.field("job_name", x.jobName, "");
   v.field("user", x.user, "");
 }

@@ -72,8 +72,13 @@ struct RankPlacement {
   std::uint32_t task = 0;     // index into tasks
   std::uint32_t replica = 0;  // index within the task
   NodeId node;
-  std::vector<std::uint32_t> gpus;  // indices on the node, in the order the rank sees them
+  std::vector<std::uint32_t> gpus;    // indices on the node, in the order the rank sees them
+  std::vector<GpuGrant> grants = {};  // of each of `gpus`; none: whole ones
   bool operator==(const RankPlacement&) const = default;
+
+  [[nodiscard]] GpuGrant grant(std::size_t gpu) const {
+    return gpu < grants.size() ? grants[gpu] : GpuGrant();
+  }
 };
 
 // The scheduler decided and the intent is durable: from here on the capacity is taken.

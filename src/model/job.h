@@ -30,16 +30,22 @@ enum class Network : std::uint8_t {
   kHost,
 };
 
-// GPUs for each replica. Grammar: "2", "A100:2", "A100:80GB:2", "24GB..", "H100,A100:8".
+// GPUs for each replica. Grammar: "2", "A100:2", "A100:80GB:2", "24GB..", "H100,A100:8", "0.5",
+// "0.5:10GB", "A100:10GB/".
 struct GpuRequest {
   std::uint32_t count = 0;  // 0: none are seen
-  MilliGpu share =
-      kWholeGpu;  // of each; under 1000 is a fraction (parsed now, refused by the scheduler)
+  // Of each, in thousandths: 1000 without shareMemory is a whole GPU; 0 only with shareMemory, and
+  // then the part of the GPU that this memory is.
+  MilliGpu share = kWholeGpu;
+  std::optional<Bytes> shareMemory;  // of each GPU's memory; absent: the share's part of it
   std::vector<std::string>
       models;  // any of these, matched by whole words of the product name; empty: any
   std::optional<Bytes> memoryMin;  // of each GPU
   std::optional<Bytes> memoryMax;
+  std::uint32_t computeMin = 0;  // compute capability in tenths: 80 is 8.0; 0: any
   bool operator==(const GpuRequest&) const = default;
+
+  [[nodiscard]] bool isWhole() const { return share == kWholeGpu && !shareMemory; }
 };
 
 struct TaskShape {
@@ -49,6 +55,8 @@ struct TaskShape {
   MilliCpu cpus{1000};             // for each replica; 0: no share is set aside
   Bytes memory;                    // for each replica; 0: no limit
   Bytes shm;  // of /dev/shm; 0: half of the machine's memory, as memory is used
+  // The node has all of these labels. Words of an installation, not of a person.
+  std::vector<std::pair<std::string, std::string>> nodeLabels;
   bool operator==(const TaskShape&) const = default;
 };
 

@@ -41,6 +41,13 @@ struct Gpu {
   bool operator==(const Gpu&) const = default;
 };
 
+// What of one GPU a rank is given.
+struct GpuGrant {
+  MilliGpu share = kWholeGpu;  // 1 to 1000
+  Bytes memory;                // 0: all of a whole GPU
+  bool operator==(const GpuGrant&) const = default;
+};
+
 // A machine. GPUs are in PCI order; index i here is the index that people see.
 struct Node {
   std::string name;

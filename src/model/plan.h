@@ -25,6 +25,8 @@ enum class Obstacle : std::uint8_t {
   kGuaranteed,   // what is left is guaranteed to others, and it cannot be stopped for them
   kStopping,     // jobs are being stopped for it; it starts when they have gone
   kUserLimit,    // its user may have no more in this queue
+  kGpuShare,     // no GPU has so large a part free
+  kLabels,       // no node that is asked for by its labels
 };
 
 struct Reason {

@@ -62,9 +62,11 @@ struct AttemptRecord {
   std::vector<RankExit> exits;
   std::int32_t firstFailed = -1;  // rank; -1: none
   SideId note;
-  Duration leapsBefore;               // Tables::leaps when it was planned
-  std::uint64_t checkpointEpoch = 0;  // of its newest checkpoint; 0: none
-  Timestamp checkpointAt;             // when that was seen
+  Duration leapsBefore;                 // Tables::leaps when it was planned
+  std::uint64_t checkpointEpoch = 0;    // of its newest checkpoint; 0: none
+  Timestamp checkpointAt;               // when that was seen
+  StopReason stop = StopReason::kNone;  // why it was asked to stop, if it was
+  JobId stoppedFor;                     // and for whose sake
 };
 
 struct NodeRecord {
@@ -72,9 +74,24 @@ struct NodeRecord {
   std::shared_ptr<const Node> node;  // never null
   bool present = true;
   std::vector<MilliGpu> gpuUsed;     // of each GPU, 0 to 1000
+  std::vector<Bytes> gpuMemoryUsed;  // of each GPU, by who holds a share of it
   std::vector<AttemptId> gpuHolder;  // of each GPU: who holds it whole; unset: none
   MilliCpu cpusUsed;
   Bytes memoryUsed;
+};
+
+// What a queue has used, each as a mean in which the past counts half after each half-life of the
+// policy; and what it holds since `at`.
+struct QueueUse {
+  QueueId id;
+  Timestamp at;       // until when the means are reckoned
+  double gpus = 0;    // thousandths
+  double cpus = 0;    // thousandths
+  double memory = 0;  // bytes
+  MilliGpu gpusHeld = {};
+  MilliCpu cpusHeld = {};
+  Bytes memoryHeld = {};
+  bool operator==(const QueueUse&) const = default;
 };
 
 struct Tables {
@@ -83,6 +100,7 @@ struct Tables {
   CowTable<NodeId, NodeRecord> nodes;
   CowTable<ProjectId, SideId> projects;  // their names
   CowTable<UserId, SideId> users;
+  CowTable<QueueId, QueueUse> queueUse;  // of those that ever used anything
   std::shared_ptr<const Policy> policy = std::make_shared<const Policy>();  // never null
   std::uint64_t sequence = 0;  // of the last event folded
   Timestamp time;              // of it

@@ -70,6 +70,8 @@ struct AttemptView {
   Timestamp startedAt;
   Timestamp endedAt;
   std::string outcome;  // "" while it lives; else completed, failed, ...
+  std::string stop;  // why it was asked to stop: "" if it was not, else preempted, cancelled, ...
+  std::optional<JobId> stoppedFor;
   std::int32_t firstFailed = -1;
   std::string note;
   std::string logDirectory;
@@ -103,7 +105,10 @@ struct GpuView {
   std::string pciBusId;
   GpuHealth health = GpuHealth::kHealthy;
   bool emulated = false;
-  std::optional<JobId> job;  // who holds it
+  MilliGpu used;             // of its 1000 thousandths
+  Bytes memoryUsed;          // by who holds a share of it; a whole one is not counted
+  std::optional<JobId> job;  // who holds it whole
+  std::vector<JobId> sharers;
   std::string jobName;
   std::string user;
 };

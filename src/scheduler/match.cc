@@ -35,9 +35,42 @@ bool matches(const model::GpuRequest& request, const model::Gpu& gpu) {
   if (gpu.health != model::GpuHealth::kHealthy) return false;
   if (request.memoryMin && gpu.memory < *request.memoryMin) return false;
   if (request.memoryMax && gpu.memory > *request.memoryMax) return false;
+  if (request.shareMemory && gpu.memory < *request.shareMemory) return false;
+  if (request.computeMin > 0 && computeTenths(gpu.computeCapability) < request.computeMin)
+    return false;
   if (request.models.empty()) return true;
   return std::any_of(request.models.begin(), request.models.end(),
                      [&](const std::string& wanted) { return namesModel(wanted, gpu.model); });
+}
+
+model::GpuGrant grantOf(const model::GpuRequest& request, const model::Gpu& gpu) {
+  if (request.isWhole()) return {};
+  model::GpuGrant grant{request.share, request.shareMemory.value_or(Bytes(0))};
+  const auto total = static_cast<__int128>(std::max<std::int64_t>(gpu.memory.value, 1));
+  if (!request.shareMemory)
+    grant.memory = Bytes(static_cast<std::int64_t>(total * request.share.value / kWholeGpu.value));
+  if (request.share.value == 0) {
+    const auto part = static_cast<std::int64_t>(grant.memory.value * kWholeGpu.value / total);
+    grant.share = MilliGpu(std::clamp<std::int64_t>(part, 1, kWholeGpu.value));
+  }
+  return grant;
+}
+
+std::uint32_t computeTenths(const std::string& capability) {
+  const auto dot = capability.find('.');
+  std::uint32_t tenths = 0;
+  for (std::size_t i = 0; i < capability.size() && i <= dot + 1; ++i) {
+    if (i == dot) continue;
+    if (capability[i] < '0' || capability[i] > '9' || tenths > 10'000) return 0;
+    tenths = tenths * 10 + static_cast<std::uint32_t>(capability[i] - '0');
+  }
+  return dot == std::string::npos ? tenths * 10 : tenths;
+}
+
+bool labelsMatch(const model::TaskShape& task, const model::Node& node) {
+  return std::all_of(task.nodeLabels.begin(), task.nodeLabels.end(), [&](const auto& wanted) {
+    return std::find(node.labels.begin(), node.labels.end(), wanted) != node.labels.end();
+  });
 }
 
 std::string kindText(const model::GpuRequest& request) {
@@ -53,6 +86,10 @@ std::string kindText(const model::GpuRequest& request) {
     text += " of " + formatBytes(*request.memoryMin) + " or more";
   } else if (request.memoryMax) {
     text += " of " + formatBytes(*request.memoryMax) + " or less";
+  }
+  if (request.computeMin > 0) {
+    text += " of compute capability " + std::to_string(request.computeMin / 10) + "." +
+            std::to_string(request.computeMin % 10) + " or more";
   }
   return text;
 }

@@ -33,6 +33,61 @@ std::string plural(std::string kind, std::int64_t count) {
   return kind;
 }
 
+// "A100 GPU", "A100 GPU on nodes with disk=ssd".
+std::string kindOf(const model::TaskShape& task) {
+  auto text = kindText(task.gpus);
+  std::string labels;
+  for (const auto& [name, value] : task.nodeLabels)
+    labels += (labels.empty() ? "" : ", ") + name + "=" + value;
+  return labels.empty() ? text : text + " on nodes with " + labels;
+}
+
+// "0.5 of an A100 GPU", "10 GiB of a GPU".
+std::string partText(const model::TaskShape& task) {
+  const auto& request = task.gpus;
+  std::string part;
+  if (request.share.value > 0) part = fmt::format("{:g}", cpuCount(request.share.value));
+  if (request.shareMemory)
+    part += (part.empty() ? "" : " and ") + formatBytes(*request.shareMemory);
+  return part + " of one " + kindOf(task);
+}
+
+// How many times what one replica takes of one GPU is free on the node.
+std::int64_t partsFree(const FreeNode& node, const model::TaskShape& task) {
+  const auto possible = candidates(node, task.gpus);
+  if (task.gpus.isWhole()) return static_cast<std::int64_t>(possible.size());
+  std::int64_t parts = 0;
+  for (const auto gpu : possible) {
+    const auto grant = grantOf(task.gpus, node.node->gpus[gpu]);
+    auto here = node.share[gpu].value / grant.share.value;
+    if (grant.memory.value > 0)
+      here = std::min(here, node.gpuMemory[gpu].value / grant.memory.value);
+    parts += here;
+  }
+  return parts;
+}
+
+// Too few parts of GPUs are free; said with the largest one, so that it is clear why two halves do
+// not make one.
+model::Reason lackingParts(const World& world, const model::TaskShape& task, std::int64_t needed,
+                           std::int64_t free) {
+  MilliGpu share;
+  Bytes memory;
+  for (const auto& node : world.nodes()) {
+    if (!labelsMatch(task, *node.node)) continue;
+    for (std::size_t g = 0; g < node.share.size(); ++g) {
+      if (!matches(task.gpus, node.node->gpus[g])) continue;
+      share = std::max(share, node.share[g]);
+      memory = std::max(memory, node.gpuMemory[g]);
+    }
+  }
+  std::string most;
+  if (task.gpus.share.value > 0) most = fmt::format("{:g}", cpuCount(share.value));
+  if (task.gpus.shareMemory) most += (most.empty() ? "" : " and ") + formatBytes(memory);
+  return shortage(Obstacle::kGpuShare, needed, free,
+                  partText(task) + "; the largest free part is " + most);
+}
+
 // Which of a replica's needs are looked at.
 struct Needs {
   bool cpus;
@@ -46,12 +101,12 @@ std::int64_t replicasThatFit(const World& world, const model::TaskShape& task, N
   std::int64_t all = 0;
   for (const auto& node : world.nodes()) {
     auto here = enough;
+    if (!labelsMatch(task, *node.node)) continue;
     if (needs.cpus && task.cpus.value > 0) here = std::min(here, node.cpus.value / task.cpus.value);
     if (needs.memory && task.memory.value > 0)
       here = std::min(here, node.memory.value / task.memory.value);
     if (task.gpus.count > 0 && here > 0) {
-      here = std::min(
-          here, static_cast<std::int64_t>(candidates(node, task.gpus).size()) / task.gpus.count);
+      here = std::min(here, partsFree(node, task) / task.gpus.count);
     }
     all += std::max<std::int64_t>(here, 0);
     if (all >= enough) return enough;
@@ -64,6 +119,7 @@ std::string beside(const model::TaskShape& task, bool memory) {
   std::string text;
   if (task.gpus.count > 0)
     text = fmt::format("{} {}", task.gpus.count, plural(kindText(task.gpus), task.gpus.count));
+  if (task.gpus.count > 0 && !task.gpus.isWhole()) text = partText(task);
   if (memory && task.memory.value > 0)
     text += (text.empty() ? "" : " and ") + formatBytes(task.memory) + " of memory";
   return text.empty() ? text : " beside " + text;
@@ -84,6 +140,7 @@ model::Reason lackingBeside(const World& world, const model::TaskShape& task, st
   }
   std::int64_t most = 0;
   for (const auto& node : world.nodes()) {
+    if (!labelsMatch(task, *node.node)) continue;
     if (candidates(node, task.gpus).size() < task.gpus.count) continue;
     if (isCpu && needs.memory && node.memory < task.memory) continue;
     most = std::max(most, isCpu ? node.cpus.value : node.memory.value);
@@ -91,27 +148,46 @@ model::Reason lackingBeside(const World& world, const model::TaskShape& task, st
   return shortage(obstacle, each, most, "on one node" + where);
 }
 
+model::Reason lackingLabels(const model::TaskShape& task) {
+  std::string labels;
+  for (const auto& [name, value] : task.nodeLabels)
+    labels += (labels.empty() ? "" : ", ") + name + "=" + value;
+  return shortage(Obstacle::kLabels, 1, 0, labels);
+}
+
+std::optional<model::Reason> lackingGpus(const World& world, const model::TaskShape& task,
+                                         std::int64_t replicas) {
+  std::int64_t total = 0;
+  std::int64_t most = 0;
+  for (const auto& node : world.nodes()) {
+    if (!labelsMatch(task, *node.node)) continue;
+    total += partsFree(node, task);
+    most = std::max(most, static_cast<std::int64_t>(candidates(node, task.gpus).size()));
+  }
+  const auto needed = replicas * task.gpus.count;
+  const auto fit = replicasThatFit(world, task, {false, false}, replicas);
+  if (!task.gpus.isWhole()) {
+    if (total >= needed && most >= task.gpus.count && fit >= replicas) return std::nullopt;
+    return lackingParts(world, task, needed, std::min(total, fit * task.gpus.count));
+  }
+  if (total < needed) return shortage(Obstacle::kGpus, needed, total, kindOf(task));
+  if (most < task.gpus.count)
+    return shortage(Obstacle::kGpusPerNode, task.gpus.count, most, kindOf(task));
+  if (fit >= replicas) return std::nullopt;
+  return shortage(Obstacle::kGpus, needed, fit * task.gpus.count,
+                  fmt::format("{} in groups of {} on one node", kindOf(task), task.gpus.count));
+}
+
 // What keeps `replicas` of the task from fitting, if anything, were it alone on `free`.
 std::optional<model::Reason> lackingOf(const World& world, const model::TaskShape& task,
                                        std::int64_t replicas) {
+  const auto& nodes = world.nodes();
+  const bool labelled = std::any_of(nodes.begin(), nodes.end(), [&](const FreeNode& node) {
+    return labelsMatch(task, *node.node);
+  });
+  if (!labelled) return lackingLabels(task);
   if (task.gpus.count > 0) {
-    std::int64_t total = 0;
-    std::int64_t most = 0;
-    for (const auto& node : world.nodes()) {
-      const auto idle = static_cast<std::int64_t>(candidates(node, task.gpus).size());
-      total += idle;
-      most = std::max(most, idle);
-    }
-    const auto needed = replicas * task.gpus.count;
-    if (total < needed) return shortage(Obstacle::kGpus, needed, total, kindText(task.gpus));
-    if (most < task.gpus.count)
-      return shortage(Obstacle::kGpusPerNode, task.gpus.count, most, kindText(task.gpus));
-    const auto fit = replicasThatFit(world, task, {false, false}, replicas);
-    if (fit < replicas) {
-      return shortage(
-          Obstacle::kGpus, needed, fit * task.gpus.count,
-          fmt::format("{} in groups of {} on one node", kindText(task.gpus), task.gpus.count));
-    }
+    if (auto gpus = lackingGpus(world, task, replicas)) return gpus;
   }
   if (replicasThatFit(world, task, {true, false}, replicas) < replicas)
     return lackingBeside(world, task, replicas, Obstacle::kCpus, {true, false});
@@ -190,7 +266,8 @@ std::vector<model::Reason> lackingFirst(World& world, const model::JobShape& sha
     const auto lacking = lackingOf(world, task, replicas);
     if (!lacking) continue;
     const bool gpus =
-        lacking->obstacle == Obstacle::kGpus || lacking->obstacle == Obstacle::kGpusPerNode;
+        lacking->obstacle == Obstacle::kGpus || lacking->obstacle == Obstacle::kGpusPerNode ||
+        lacking->obstacle == Obstacle::kGpuShare || lacking->obstacle == Obstacle::kLabels;
     (gpus ? inAll : inOnePlace).push_back(*lacking);
   }
   if (cpusFree < cpus) inAll.push_back(shortage(Obstacle::kCpus, cpus.value, cpusFree.value));
@@ -211,7 +288,10 @@ bool fitsHardware(World& world, const model::JobShape& shape) {
 // The same job, did it not need what this reason speaks of.
 void relax(model::JobShape& shape, Obstacle obstacle) {
   for (auto& task : shape.tasks) {
-    if (obstacle == Obstacle::kGpus || obstacle == Obstacle::kGpusPerNode) task.gpus.count = 0;
+    if (obstacle == Obstacle::kGpus || obstacle == Obstacle::kGpusPerNode ||
+        obstacle == Obstacle::kGpuShare)
+      task.gpus.count = 0;
+    if (obstacle == Obstacle::kLabels) task.nodeLabels.clear();
     if (obstacle == Obstacle::kCpus) task.cpus = MilliCpu(0);
     if (obstacle == Obstacle::kMemory) task.memory = Bytes(0);
   }
@@ -346,6 +426,15 @@ std::string sentence(const model::Reason& reason) {
     case Obstacle::kStopping:
       return fmt::format("waits for {} to stop for it",
                          reason.needed == 1 ? "a job" : fmt::format("{} jobs", reason.needed));
+    case Obstacle::kGpuShare: {
+      const auto rest = reason.detail.find("; ");
+      return fmt::format("waits for {}{}: {} free now{}",
+                         reason.needed == 1 ? "" : fmt::format("{} x ", reason.needed),
+                         reason.detail.substr(0, rest), reason.available,
+                         rest == std::string::npos ? "" : reason.detail.substr(rest));
+    }
+    case Obstacle::kLabels:
+      return fmt::format("waits for a node with {}: none is present", reason.detail);
     case Obstacle::kUserLimit:
       return fmt::format("waits for other jobs of its user in queue {}: needs {}, {} left",
                          reason.queue, counted(reason.needed, reason.detail),
@@ -363,6 +452,12 @@ std::string neverSentence(const model::Reason& reason) {
     case Obstacle::kGpusPerNode:
       return fmt::format("needs {} in one node, the largest has {}", amount(reason),
                          reason.available);
+    case Obstacle::kGpuShare:
+      return fmt::format("needs {}{}, this cloud has {} of them",
+                         reason.needed == 1 ? "" : fmt::format("{} x ", reason.needed),
+                         reason.detail.substr(0, reason.detail.find("; ")), reason.available);
+    case Obstacle::kLabels:
+      return fmt::format("needs a node with {}, this cloud has none", reason.detail);
     case Obstacle::kQueueLimit:
       return fmt::format("needs {}, queue {} may have {}", counted(reason.needed, reason.detail),
                          reason.queue, counted(reason.available, reason.detail));

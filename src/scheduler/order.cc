@@ -7,8 +7,8 @@ namespace {
 
 auto keyOf(const model::TaskShape& task) {
   return std::tie(task.replicas, task.minAvailable, task.gpus.count, task.gpus.share,
-                  task.gpus.models, task.gpus.memoryMin, task.gpus.memoryMax, task.cpus,
-                  task.memory);
+                  task.gpus.shareMemory, task.gpus.models, task.gpus.memoryMin, task.gpus.memoryMax,
+                  task.gpus.computeMin, task.cpus, task.memory, task.nodeLabels);
 }
 
 auto keyOf(const model::JobShape& shape) {

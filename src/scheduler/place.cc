@@ -91,6 +91,42 @@ std::vector<std::uint32_t> bestLinked(const FreeNode& node, const std::vector<st
   return best;
 }
 
+// Parts of GPUs: of those that are shared already, the one with the least left; else the idle one
+// that spoils the least.
+std::vector<std::uint32_t> tightest(const FreeNode& node, std::vector<std::uint32_t> from,
+                                    std::size_t count) {
+  std::stable_sort(from.begin(), from.end(), [&](std::uint32_t a, std::uint32_t b) {
+    if (node.idle[a] != node.idle[b]) return !node.idle[a];
+    if (node.idle[a]) return spoiltBy(node, {a}) < spoiltBy(node, {b});
+    return std::pair(node.share[a], node.gpuMemory[a]) <
+           std::pair(node.share[b], node.gpuMemory[b]);
+  });
+  from.resize(count);
+  std::sort(from.begin(), from.end());
+  return from;
+}
+
+std::vector<std::uint32_t> chosenFrom(const FreeNode& node, const std::vector<std::uint32_t>& from,
+                                      const model::GpuRequest& request) {
+  if (request.count == 0) return {};
+  return request.isWhole() ? bestLinked(node, from, request.count)
+                           : tightest(node, from, request.count);
+}
+
+// What makes a node the better place: one that this gang already uses; for a part of a GPU one that
+// is shared already, the fullest; else the one with the fewest idle GPUs.
+using NodeRank = std::tuple<bool, bool, std::int64_t>;
+
+NodeRank rankOf(const FreeNode& node, const model::GpuRequest& request, bool used,
+                const std::vector<std::uint32_t>& possible) {
+  if (request.isWhole() || request.count == 0) return {!used, false, node.idleCount};
+  std::int64_t least = kWholeGpu.value;
+  for (const auto gpu : possible)
+    if (!node.idle[gpu]) least = std::min(least, node.share[gpu].value);
+  const bool opens = least == kWholeGpu.value;
+  return {!used, opens, opens ? node.idleCount : least};
+}
+
 // The node for one replica: one that this gang already uses, else the one with the fewest idle GPUs
 // left over.
 struct Seat {
@@ -103,14 +139,16 @@ Seat nodeFor(const World& world, const Claim& claim, std::uint32_t t, const std:
              Quotas quotas) {
   const auto& task = claim.shape.tasks[t];
   Seat seat;
-  std::pair<int, std::int64_t> bestRank;
+  NodeRank bestRank;
   for (std::size_t n = 0; n < world.nodes().size(); ++n) {
     const auto& node = world.nodes()[n];
     if (!world.hasRoom(n, task)) continue;
-    const std::pair<int, std::int64_t> rank = {used[n] ? 0 : 1, node.idleCount};
-    if (seat.node && rank >= bestRank) continue;
+    if (task.gpus.isWhole() && seat.node && rankOf(node, task.gpus, used[n], {}) >= bestRank)
+      continue;
     auto possible = candidates(node, task.gpus);
     if (possible.size() < task.gpus.count) continue;
+    const auto rank = rankOf(node, task.gpus, used[n], possible);
+    if (seat.node && rank >= bestRank) continue;
     if (quotas == Quotas::kHeld) {
       auto refusal = world.refusal(claim, t, n, possible);
       if (refusal) {
@@ -136,11 +174,11 @@ std::optional<std::vector<model::RankPlacement>> placeOnOneNode(World& world, co
   MilliCpu cpus;
   Bytes memory;
   for (const auto& task : shape.tasks) {
-    if (task.gpus.count > 0 &&
-        !(task.gpus.models == request.models && task.gpus.memoryMin == request.memoryMin &&
-          task.gpus.memoryMax == request.memoryMax)) {
-      return std::nullopt;  // several kinds: rank by rank
-    }
+    auto alike = request;
+    alike.count = task.gpus.count;
+    if (task.gpus.count > 0 && (task.gpus != alike || !alike.isWhole()))
+      return std::nullopt;  // several kinds, or parts of GPUs: rank by rank
+    if (!labelsMatch(task, *node.node)) return std::nullopt;
     gpus += std::size_t{task.replicas} * task.gpus.count;
     cpus += task.cpus * task.replicas;
     memory += task.memory * task.replicas;
@@ -163,8 +201,7 @@ std::optional<std::vector<model::RankPlacement>> placeOnOneNode(World& world, co
         world.rollBack(mark);
         return std::nullopt;
       }
-      world.take(at, claim, t, own);
-      ranks.push_back({t, r, node.id, std::move(own)});
+      ranks.push_back(world.take(at, claim, t, r, std::move(own)));
     }
   }
   return ranks;
@@ -200,7 +237,14 @@ std::vector<std::uint32_t> hardestFirst(const model::JobShape& shape) {
 std::vector<std::uint32_t> candidates(const FreeNode& node, const model::GpuRequest& request) {
   std::vector<std::uint32_t> out;
   for (std::uint32_t i = 0; i < node.idle.size(); ++i) {
-    if (node.idle[i] && matches(request, node.node->gpus[i])) out.push_back(i);
+    const auto& gpu = node.node->gpus[i];
+    if (request.isWhole()) {
+      if (node.idle[i] && matches(request, gpu)) out.push_back(i);
+      continue;
+    }
+    if (!matches(request, gpu)) continue;
+    const auto grant = grantOf(request, gpu);
+    if (node.share[i] >= grant.share && node.gpuMemory[i] >= grant.memory) out.push_back(i);
   }
   return out;
 }
@@ -210,12 +254,13 @@ bool couldServe(const FreeNode& node, const model::JobShape& shape) {
     const auto gpus = std::count_if(node.node->gpus.begin(), node.node->gpus.end(),
                                     [&](const model::Gpu& gpu) { return matches(task.gpus, gpu); });
     return gpus >= task.gpus.count && node.node->cpus >= task.cpus &&
-           node.node->memory >= task.memory;
+           node.node->memory >= task.memory && labelsMatch(task, *node.node);
   });
 }
 
 std::vector<NodeId> nodesOf(const std::vector<model::RankPlacement>& ranks) {
   std::vector<NodeId> out;
+  out.reserve(ranks.size());
   for (const auto& rank : ranks) out.push_back(rank.node);
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
@@ -247,11 +292,9 @@ class Seating {
         return r - from;  // the rest are like this one
       }
       const auto at = *seat.node;
-      auto gpus = task.gpus.count == 0 ? std::vector<std::uint32_t>()
-                                       : bestLinked(world_.nodes()[at], seat.gpus, task.gpus.count);
-      world_.take(at, claim_, t, gpus);
+      auto gpus = chosenFrom(world_.nodes()[at], seat.gpus, task.gpus);
+      gang_.ranks.push_back(world_.take(at, claim_, t, r, std::move(gpus)));
       used_[at] = true;
-      gang_.ranks.push_back({t, r, world_.nodes()[at].id, std::move(gpus)});
     }
     return to - from;
   }
@@ -298,7 +341,7 @@ class Trying {
       : world_(world), claim_(claim), quotas_(quotas) {
     for (const auto t : hardestFirst(claim.shape)) {
       for (std::uint32_t r = 0; r < leastReplicas(claim.shape, t); ++r)
-        ranks_.push_back({t, r, {}, {}});
+        ranks_.push_back({t, r, {}, {}, {}});
     }
   }
 
@@ -320,11 +363,9 @@ class Trying {
       auto possible = candidates(world_.nodes()[n], task.gpus);
       if (possible.size() < task.gpus.count || ++steps_ > kMostSteps) continue;
       if (quotas_ == Quotas::kHeld && world_.refusal(claim_, rank.task, n, possible)) continue;
-      rank.node = world_.nodes()[n].id;
-      rank.gpus = task.gpus.count == 0 ? std::vector<std::uint32_t>()
-                                       : bestLinked(world_.nodes()[n], possible, task.gpus.count);
+      auto gpus = chosenFrom(world_.nodes()[n], possible, task.gpus);
       const auto mark = world_.mark();
-      world_.take(n, claim_, rank.task, rank.gpus);
+      rank = world_.take(n, claim_, rank.task, rank.replica, std::move(gpus));
       // Replicas of a task are alike: only in the order of nodes.
       const bool alike = at + 1 < ranks_.size() && ranks_[at + 1].task == rank.task;
       if (from(at + 1, alike ? n : 0)) return true;

@@ -41,7 +41,7 @@ struct GangTry {
 // Could a rank of the shape ever be on this node?
 [[nodiscard]] bool couldServe(const FreeNode& node, const model::JobShape& shape);
 
-// The idle GPUs of the node that the request means.
+// The GPUs of the node that the request means and that have enough free: all of a whole one.
 [[nodiscard]] std::vector<std::uint32_t> candidates(const FreeNode& node,
                                                     const model::GpuRequest& request);
 

@@ -102,7 +102,7 @@ void Queues::reduceGuarantees(std::size_t parent) {
     for (const auto child : nodes_[parent].children)
       sum += std::max<std::int64_t>(nodes_[child].guaranteed.of[d], 0);
     const auto most = nodes_[parent].guaranteed.of[d];
-    if (most == kNone || sum <= most) continue;
+    if (most == kNone || sum <= most || sum == 0) continue;
     for (const auto child : nodes_[parent].children) {
       auto& own = nodes_[child].guaranteed.of[d];
       if (own > 0) own = static_cast<std::int64_t>(static_cast<__int128>(own) * most / sum);
@@ -166,15 +166,37 @@ Amount Queues::amountOf(const model::TaskShape& task) const {
 
 Amount Queues::amountOf(const model::TaskShape& task, const model::Node& node,
                         const std::vector<std::uint32_t>& gpus) const {
+  if (task.gpus.isWhole() && kinds_.empty()) return plain(task);
+  model::RankPlacement rank;
+  rank.gpus = gpus;
+  if (!task.gpus.isWhole())
+    for (const auto gpu : gpus) rank.grants.push_back(grantOf(task.gpus, node.gpus[gpu]));
+  return amountOf(task, node, rank);
+}
+
+Amount Queues::amountOf(const model::TaskShape& task, const model::Node& node,
+                        const model::RankPlacement& rank) const {
   auto amount = plain(task);
-  if (kinds_.empty()) return amount;
-  for (const auto gpu : gpus) {
-    const auto kinds = kindsOf(node.gpus[gpu].model);
+  amount.of[kGpuDimension] = 0;
+  for (std::size_t i = 0; i < rank.gpus.size(); ++i) {
+    const auto share = rank.grant(i).share.value;
+    amount.of[kGpuDimension] += share;
+    if (kinds_.empty() || rank.gpus[i] >= node.gpus.size()) continue;
+    const auto kinds = kindsOf(node.gpus[rank.gpus[i]].model);
     for (std::size_t k = 0; k < kinds_.size(); ++k) {
-      if ((kinds >> k) & 1) amount.of[kFirstKind + k] += task.gpus.share.value;
+      if ((kinds >> k) & 1) amount.of[kFirstKind + k] += share;
     }
   }
   return amount;
+}
+
+void Queues::remember(std::size_t queue, const model::QueueUse& past) {
+  for (auto q = queue;; q = nodes_[q].parent) {
+    nodes_[q].past[kGpuDimension] += past.gpus;
+    nodes_[q].past[kCpuDimension] += past.cpus;
+    nodes_[q].past[kMemoryDimension] += past.memory;
+    if (q == 0) return;
+  }
 }
 
 std::optional<Queues::Refusal> Queues::refusal(std::size_t queue, const Amount& more,
@@ -321,8 +343,9 @@ double Queues::shareOf(std::size_t queue) const {
   double most = 0;
   for (std::size_t d = 0; d < dimensions(); ++d) {
     if (capacity_.of[d] <= 0) continue;
-    most = std::max(
-        most, static_cast<double>(nodes_[queue].use.of[d]) / static_cast<double>(capacity_.of[d]));
+    const auto past = d < kFirstKind ? nodes_[queue].past[d] : 0;
+    const auto used = static_cast<double>(nodes_[queue].use.of[d]) + past;
+    most = std::max(most, used / static_cast<double>(capacity_.of[d]));
   }
   return most / nodes_[queue].weight;
 }

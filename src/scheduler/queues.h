@@ -19,6 +19,7 @@
 #include "model/job.h"
 #include "model/node.h"
 #include "model/policy.h"
+#include "model/tables.h"
 #include "scheduler/claim.h"
 
 namespace bole::scheduler {
@@ -67,11 +68,12 @@ class Queues {
     bool usersCount = false;  // it limits what each user may have
     Amount perUser;           // kEndless where there is no limit
     std::int64_t perUserRunning = kEndless;
-    Amount guaranteed;  // kNone where nothing is
-    Amount limit;       // kEndless where there is none
-    Amount use;         // of all that is held
-    Amount owned;       // of it, without spot: what guarantees speak of
-    Amount firm;        // of it, what cannot be stopped for another
+    Amount guaranteed;                      // kNone where nothing is
+    Amount limit;                           // kEndless where there is none
+    Amount use;                             // of all that is held
+    Amount owned;                           // of it, without spot: what guarantees speak of
+    Amount firm;                            // of it, what cannot be stopped for another
+    std::array<double, kFirstKind> past{};  // means of what has been used
     // What nobody else can count on: the guarantee, or more where firm holds go beyond it.
     Amount committed;
   };
@@ -91,6 +93,9 @@ class Queues {
   // What one replica takes with these GPUs of `node`; without GPUs chosen: of any kind.
   [[nodiscard]] Amount amountOf(const model::TaskShape& task, const model::Node& node,
                                 const std::vector<std::uint32_t>& gpus) const;
+  // The same for a rank that has its place; GPUs that are not there any more are no kind's.
+  [[nodiscard]] Amount amountOf(const model::TaskShape& task, const model::Node& node,
+                                const model::RankPlacement& rank) const;
   // The same before a place is chosen: no kind is counted.
   [[nodiscard]] Amount amountOf(const model::TaskShape& task) const;
 
@@ -118,12 +123,14 @@ class Queues {
   // `jobs`: how many more or fewer of the user's jobs run.
   void add(std::size_t queue, const Amount& amount, Hold hold, std::int64_t jobs = 0);
   void remove(std::size_t queue, const Amount& amount, Hold hold, std::int64_t jobs = 0);
+  // What the queue has used in the past, as a mean.
+  void remember(std::size_t queue, const model::QueueUse& past);
 
   // Guarantees that had to be reduced, for people; empty: none.
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
 
-  // The part of the whole that the queue uses of what it uses most, for its weight. Less is served
-  // first.
+  // The part of the whole that the queue uses, and has used on the mean of the past, of what it
+  // uses most, for its weight. Less is served first.
   [[nodiscard]] double shareOf(std::size_t queue) const;
   // How much of what it is guaranteed it uses, of what it uses most; 1 or more, or nothing
   // guaranteed: it has no better right than others.

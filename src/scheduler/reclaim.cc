@@ -13,13 +13,12 @@ constexpr Duration kRestartCost = minutes(1);  // what starting again takes besi
 constexpr std::size_t kMostNodes = 16;         // that are each tried first
 constexpr double kMicros = 1e6;
 
-double costOf(const model::JobRecord& job, const model::AttemptRecord& attempt, Timestamp now) {
+double costOf(const model::AttemptRecord& attempt, Timestamp now) {
   const auto since = std::max(attempt.checkpointAt, attempt.plannedAt);
   double gpus = 0;
   for (const auto& rank : attempt.ranks) {
-    const auto& task = job.shape->tasks[rank.task];
-    gpus +=
-        static_cast<double>(task.gpus.share.value) / 1000 * static_cast<double>(rank.gpus.size());
+    for (std::size_t i = 0; i < rank.gpus.size(); ++i)
+      gpus += static_cast<double>(rank.grant(i).share.value) / 1000;
   }
   // A job without GPUs loses little, but not nothing.
   return std::max(gpus, 0.01) * static_cast<double>((now - since + kRestartCost).value) / kMicros;
@@ -56,14 +55,12 @@ Reclaim::Reclaim(const model::Tables& tables, const Queues& queues, Timestamp no
     const auto& job = *tables.jobs.find(attempt.job);
     if (job.state == model::JobState::kStopping) return true;
     if (!job.shape->preemptible && !job.shape->spot) return true;
-    Victim victim{&job, &attempt, queues.indexOf(job.shape->queue), {}, costOf(job, attempt, now)};
+    Victim victim{&job, &attempt, queues.indexOf(job.shape->queue), {}, costOf(attempt, now)};
     for (const auto& rank : attempt.ranks) {
       const auto* node = tables.nodes.find(rank.node);
-      auto gpus = rank.gpus;
-      std::erase_if(gpus, [&](std::uint32_t gpu) { return gpu >= node->node->gpus.size(); });
-      victim.amount += queues.amountOf(job.shape->tasks[rank.task], *node->node, gpus);
+      victim.amount += queues.amountOf(job.shape->tasks[rank.task], *node->node, rank);
     }
-    victims_.push_back(std::move(victim));
+    victims_.push_back(victim);
     return true;
   });
   std::stable_sort(victims_.begin(), victims_.end(),
@@ -114,6 +111,7 @@ std::vector<Reclaim::Choice> Reclaim::ways(const World& later, const model::JobR
     }
   }
   std::vector<const std::pair<double, Choice>*> nodes;
+  nodes.reserve(onNodes.size());
   for (const auto& [id, costAndChoice] : onNodes) nodes.push_back(&costAndChoice);
   std::stable_sort(nodes.begin(), nodes.end(),
                    [](const auto* a, const auto* b) { return a->first < b->first; });

@@ -8,6 +8,18 @@
 namespace bole::scheduler {
 namespace {
 
+// Several ranks may have parts of one GPU.
+void mergeParts(std::vector<World::GpuPart>& parts) {
+  std::map<std::uint32_t, World::GpuPart> byGpu;
+  for (const auto& part : parts) {
+    auto& sum = byGpu.try_emplace(part.gpu, World::GpuPart{part.gpu, {}, {}}).first->second;
+    sum.share += part.share;
+    sum.memory += part.memory;
+  }
+  parts.clear();
+  for (const auto& [gpu, sum] : byGpu) parts.push_back(sum);
+}
+
 // Of each node, what the ranks will use beyond what is freed there until they start.
 std::vector<Reserved::Part> partsOf(const World& now, const World& then,
                                     const model::JobShape& shape,
@@ -19,9 +31,8 @@ std::vector<Reserved::Part> partsOf(const World& now, const World& then,
     part.node = at;
     part.cpus += shape.tasks[rank.task].cpus;
     part.memory += shape.tasks[rank.task].memory;
-    for (const auto gpu : rank.gpus) {
-      if (now.nodes()[at].idle[gpu]) part.gpus.push_back(gpu);
-    }
+    for (std::size_t i = 0; i < rank.gpus.size(); ++i)
+      part.gpus.push_back({rank.gpus[i], rank.grant(i).share, rank.grant(i).memory});
   }
   std::vector<Reserved::Part> out;
   for (auto& [at, part] : parts) {
@@ -31,6 +42,13 @@ std::vector<Reserved::Part> partsOf(const World& now, const World& then,
                            std::max(before.cpus, MilliCpu(0)));
     part.memory = std::clamp(part.memory - (after.memory - before.memory), Bytes(0),
                              std::max(before.memory, Bytes(0)));
+    mergeParts(part.gpus);
+    for (auto& gpu : part.gpus) {
+      gpu.share = std::clamp(gpu.share - (after.share[gpu.gpu] - before.share[gpu.gpu]),
+                             MilliGpu(0), before.share[gpu.gpu]);
+      gpu.memory = std::clamp(gpu.memory - (after.gpuMemory[gpu.gpu] - before.gpuMemory[gpu.gpu]),
+                              Bytes(0), before.gpuMemory[gpu.gpu]);
+    }
     out.push_back(std::move(part));
   }
   return out;
@@ -110,7 +128,10 @@ void keepReserved(World& world, const Claim& claim, const Reserved& reserved) {
   for (const auto& part : reserved.parts) {
     const auto& node = world.nodes()[part.node];
     auto gpus = part.gpus;
-    std::erase_if(gpus, [&](std::uint32_t gpu) { return !node.idle[gpu]; });
+    for (auto& gpu : gpus) {
+      gpu.share = std::min(gpu.share, node.share[gpu.gpu]);
+      gpu.memory = std::min(gpu.memory, node.gpuMemory[gpu.gpu]);
+    }
     world.keep(part.node, std::min(part.cpus, std::max(node.cpus, MilliCpu(0))),
                std::min(part.memory, std::max(node.memory, Bytes(0))), gpus);
   }

@@ -31,7 +31,7 @@ struct Reserved {
     std::size_t node;
     MilliCpu cpus;
     Bytes memory;
-    std::vector<std::uint32_t> gpus;
+    std::vector<World::GpuPart> gpus;
   };
   std::vector<Part> parts;
 

@@ -35,7 +35,7 @@ class Cycle {
       : tables_(tables),
         time_(now),
         options_(options),
-        now_(tables, Of::kNow),
+        now_(tables, Of::kNow, now),
         order_(now_.queues()),
         reclaim_(tables, now_.queues(), now),
         reclaims_(mayReclaim(tables)),
@@ -48,7 +48,7 @@ class Cycle {
       ++stoppingFor_[job.freedFor];
       return true;
     });
-    if (reclaims_ || !stoppingFor_.empty()) later_.emplace(tables, Of::kLater);
+    if (reclaims_ || !stoppingFor_.empty()) later_.emplace(tables, Of::kLater, now);
   }
 
   model::Plan run(const std::vector<JobId>& queue) {
@@ -256,14 +256,7 @@ model::Plan plan(const model::Tables& tables, const std::vector<JobId>& queue, T
 }
 
 Result<void> canEverRun(const model::Tables& tables, const model::JobShape& shape) {
-  for (const auto& task : shape.tasks) {
-    if (task.gpus.count > 0 && task.gpus.share != kWholeGpu) {
-      return fail(makeError(ErrorCode::kUnsupported, "shares of a GPU are not served yet")
-                      .foundValue(fmt::format("{} thousandths", task.gpus.share.value))
-                      .withHint("ask for whole GPUs"));
-    }
-  }
-  World all(tables, Of::kEmpty);
+  World all(tables, Of::kEmpty, Timestamp());
   if (all.nodes().empty()) return {};  // none has joined yet: it may
   if (placeGang(all, shape)) return {};
   std::string why;

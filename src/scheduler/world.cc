@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "model/use.h"
+#include "scheduler/match.h"
+
 namespace bole::scheduler {
 namespace {
 
@@ -22,7 +25,10 @@ FreeNode freeOf(NodeId id, const model::NodeRecord& record, bool empty) {
   free.memory = empty ? record.node->memory : record.node->memory - record.memoryUsed;
   for (std::size_t i = 0; i < record.node->gpus.size(); ++i) {
     const bool healthy = record.node->gpus[i].health == model::GpuHealth::kHealthy;
-    const bool idle = (empty || record.gpuUsed[i].value == 0) && healthy;
+    const auto& gpu = record.node->gpus[i];
+    free.share.push_back(empty ? kWholeGpu : kWholeGpu - record.gpuUsed[i]);
+    free.gpuMemory.push_back(empty ? gpu.memory : gpu.memory - record.gpuMemoryUsed[i]);
+    const bool idle = free.share[i] == kWholeGpu && free.gpuMemory[i] == gpu.memory && healthy;
     free.idle.push_back(idle);
     free.idleCount += idle ? 1 : 0;
   }
@@ -31,7 +37,8 @@ FreeNode freeOf(NodeId id, const model::NodeRecord& record, bool empty) {
 
 }  // namespace
 
-World::World(const model::Tables& tables, Of of) : queues_(*tables.policy, presentIn(tables)) {
+World::World(const model::Tables& tables, Of of, Timestamp now)
+    : queues_(*tables.policy, presentIn(tables)) {
   tables.nodes.forEach([&](NodeId id, const model::NodeRecord& record) {
     if (!record.present) return true;
     byId_[id] = nodes_.size();
@@ -39,6 +46,11 @@ World::World(const model::Tables& tables, Of of) : queues_(*tables.policy, prese
     return true;
   });
   if (of == Of::kEmpty) return;
+  const auto halfLife = tables.policy->halfLife;
+  tables.queueUse.forEach([&](QueueId id, const model::QueueUse& use) {
+    if (halfLife.value > 0) queues_.remember(queues_.indexOf(id), model::useAt(use, now, halfLife));
+    return true;
+  });
   tables.attempts.forEach([&](AttemptId, const model::AttemptRecord& attempt) {
     if (!attempt.live) return true;
     const auto& job = *tables.jobs.find(attempt.job);
@@ -57,15 +69,14 @@ Amount World::amountOf(const model::JobShape& shape, const model::RankPlacement&
   const auto at = byId_.find(rank.node);
   if (at == byId_.end()) return queues_.amountOf(task);
   const auto& node = *nodes_[at->second].node;
-  auto gpus = rank.gpus;
-  std::erase_if(gpus, [&](std::uint32_t gpu) { return gpu >= node.gpus.size(); });
-  return queues_.amountOf(task, node, gpus);
+  return queues_.amountOf(task, node, rank);
 }
 
 bool World::hasRoom(std::size_t node, const model::TaskShape& task) const {
   const auto& free = nodes_[node];
   return free.open && free.cpus >= task.cpus && free.memory >= task.memory &&
-         free.idleCount >= static_cast<std::int64_t>(task.gpus.count);
+         (free.idleCount >= static_cast<std::int64_t>(task.gpus.count) || !task.gpus.isWhole()) &&
+         labelsMatch(task, *free.node);
 }
 
 std::optional<Queues::Refusal> World::refusal(const Claim& claim, std::uint32_t task,
@@ -93,19 +104,44 @@ void World::count(const Claim& claim, std::int64_t jobs) {
   put(std::move(change));
 }
 
-void World::take(std::size_t node, const Claim& claim, std::uint32_t task,
-                 const std::vector<std::uint32_t>& gpus) {
+model::RankPlacement World::take(std::size_t node, const Claim& claim, std::uint32_t task,
+                                 std::uint32_t replica, std::vector<std::uint32_t> gpus) {
   const auto& shape = claim.shape;
-  Change change{node, shape.tasks[task].cpus, shape.tasks[task].memory, gpus};
-  change.queue = queues_.indexOf(shape.queue);
-  change.amount = queues_.amountOf(shape.tasks[task], *nodes_[node].node, gpus);
+  const auto& request = shape.tasks[task].gpus;
+  model::RankPlacement rank{task, replica, nodes_[node].id, std::move(gpus), {}};
+  if (!request.isWhole()) {
+    for (const auto gpu : rank.gpus)
+      rank.grants.push_back(grantOf(request, nodes_[node].node->gpus[gpu]));
+  }
+  take(claim, rank);
+  return rank;
+}
+
+void World::take(const Claim& claim, const model::RankPlacement& rank) {
+  const auto& task = claim.shape.tasks[rank.task];
+  Change change{byId_.at(rank.node), task.cpus, task.memory, partsOf(rank)};
+  change.queue = queues_.indexOf(claim.shape.queue);
+  change.amount = amountOf(claim.shape, rank);
   change.hold = holdOf(claim);
   put(std::move(change));
 }
 
+std::vector<World::GpuPart> World::partsOf(const model::RankPlacement& rank) const {
+  std::vector<GpuPart> parts;
+  const auto at = byId_.find(rank.node);
+  if (at == byId_.end()) return parts;
+  // A GPU that is not there any more is not free when it is given back.
+  const auto there = nodes_[at->second].share.size();
+  for (std::size_t i = 0; i < rank.gpus.size(); ++i) {
+    const auto grant = rank.grant(i);
+    if (rank.gpus[i] < there) parts.push_back({rank.gpus[i], grant.share, grant.memory});
+  }
+  return parts;
+}
+
 void World::take(const Claim& claim, const std::vector<model::RankPlacement>& ranks) {
   count(claim, 1);
-  for (const auto& rank : ranks) take(byId_.at(rank.node), claim, rank.task, rank.gpus);
+  for (const auto& rank : ranks) take(claim, rank);
 }
 
 void World::hold(const Claim& claim, const std::vector<model::RankPlacement>& ranks) {
@@ -116,8 +152,11 @@ void World::hold(const Claim& claim, const std::vector<model::RankPlacement>& ra
     const auto& free = nodes_[node];
     const auto& task = shape.tasks[rank.task];
     Change change{node, std::clamp(free.cpus, MilliCpu(0), task.cpus),
-                  std::clamp(free.memory, Bytes(0), task.memory), rank.gpus};
-    std::erase_if(change.gpus, [&](std::uint32_t gpu) { return !free.idle[gpu]; });
+                  std::clamp(free.memory, Bytes(0), task.memory), partsOf(rank)};
+    for (auto& part : change.gpus) {
+      part.share = std::min(part.share, free.share[part.gpu]);
+      part.memory = std::min(part.memory, free.gpuMemory[part.gpu]);
+    }
     change.queue = queues_.indexOf(shape.queue);
     change.amount = amountOf(shape, rank);
     change.hold = holdOf(claim);
@@ -131,13 +170,7 @@ void World::giveBack(const Claim& claim, const std::vector<model::RankPlacement>
   for (const auto& rank : ranks) {
     const auto at = byId_.find(rank.node);
     const auto& task = shape.tasks[rank.task];
-    Change change{at == byId_.end() ? kNowhere : at->second, task.cpus, task.memory, rank.gpus};
-    // A GPU that failed or went meanwhile is not free when it is given back.
-    std::erase_if(change.gpus, [&](std::uint32_t gpu) {
-      if (change.node == kNowhere) return true;
-      const auto& gpus = nodes_[change.node].node->gpus;
-      return gpu >= gpus.size() || gpus[gpu].health != model::GpuHealth::kHealthy;
-    });
+    Change change{at == byId_.end() ? kNowhere : at->second, task.cpus, task.memory, partsOf(rank)};
     change.queue = queues_.indexOf(shape.queue);
     change.amount = amountOf(shape, rank);
     change.hold = holdOf(claim);
@@ -146,9 +179,8 @@ void World::giveBack(const Claim& claim, const std::vector<model::RankPlacement>
   }
 }
 
-void World::keep(std::size_t node, MilliCpu cpus, Bytes memory,
-                 const std::vector<std::uint32_t>& gpus) {
-  put({node, cpus, memory, gpus});
+void World::keep(std::size_t node, MilliCpu cpus, Bytes memory, std::vector<GpuPart> gpus) {
+  put({node, cpus, memory, std::move(gpus)});
 }
 
 void World::charge(const Claim& claim, const std::vector<model::RankPlacement>& ranks) {
@@ -180,9 +212,18 @@ void World::put(Change change) {
 void World::apply(const Change& change, bool taken) {
   if (change.node != kNowhere) {
     auto& free = nodes_[change.node];
-    for (const auto gpu : change.gpus) free.idle[gpu] = !taken;
     const auto sign = taken ? -1 : 1;
-    free.idleCount += sign * static_cast<std::int64_t>(change.gpus.size());
+    for (const auto& part : change.gpus) {
+      const auto& gpu = free.node->gpus[part.gpu];
+      free.share[part.gpu] += part.share * sign;
+      free.gpuMemory[part.gpu] += part.memory * sign;
+      const bool idle = free.share[part.gpu] == kWholeGpu &&
+                        free.gpuMemory[part.gpu] == gpu.memory &&
+                        gpu.health == model::GpuHealth::kHealthy;
+      free.idleCount +=
+          static_cast<std::int64_t>(idle) - static_cast<std::int64_t>(free.idle[part.gpu]);
+      free.idle[part.gpu] = idle;
+    }
     free.cpus += change.cpus * sign;
     free.memory += change.memory * sign;
   }

@@ -18,7 +18,9 @@ namespace bole::scheduler {
 struct FreeNode {
   NodeId id;
   const model::Node* node = nullptr;
-  std::vector<bool> idle;  // of each GPU: healthy and held by nobody
+  std::vector<bool> idle;       // of each GPU: healthy and held by nobody
+  std::vector<MilliGpu> share;  // of each GPU: what is free, healthy or not
+  std::vector<Bytes> gpuMemory;
   std::int64_t idleCount = 0;
   MilliCpu cpus;
   Bytes memory;
@@ -34,13 +36,13 @@ enum class Of : std::uint8_t {
 
 class World {
  public:
-  World(const model::Tables& tables, Of of);
+  World(const model::Tables& tables, Of of, Timestamp now);
 
   [[nodiscard]] const std::vector<FreeNode>& nodes() const { return nodes_; }
   [[nodiscard]] const Queues& queues() const { return queues_; }
 
   // Does a replica of `task` fit on this node beside what is there, whatever its GPUs? (Its CPUs,
-  // memory and number of idle GPUs, not their kind.)
+  // memory, labels and number of idle GPUs, not their kind.)
   [[nodiscard]] bool hasRoom(std::size_t node, const model::TaskShape& task) const;
 
   // Why the job's queue may not take one more replica of the task with the first of these GPUs.
@@ -51,8 +53,8 @@ class World {
   // One more job of its user runs in its queue; false: no more may, and nothing has changed.
   [[nodiscard]] bool begin(const Claim& claim);
   // A rank of `claim` on these GPUs of the node; counted in the job's queue.
-  void take(std::size_t node, const Claim& claim, std::uint32_t task,
-            const std::vector<std::uint32_t>& gpus);
+  model::RankPlacement take(std::size_t node, const Claim& claim, std::uint32_t task,
+                            std::uint32_t replica, std::vector<std::uint32_t> gpus);
   // All of a gang's ranks, placed in another copy of the same nodes.
   void take(const Claim& claim, const std::vector<model::RankPlacement>& ranks);
   // The same for ranks whose place is still being freed: what of it is free now is set aside, and
@@ -60,8 +62,14 @@ class World {
   void hold(const Claim& claim, const std::vector<model::RankPlacement>& ranks);
   // What a live attempt holds is free again, and counted no more.
   void giveBack(const Claim& claim, const std::vector<model::RankPlacement>& ranks);
+  // What of one GPU.
+  struct GpuPart {
+    std::uint32_t gpu;
+    MilliGpu share;
+    Bytes memory;
+  };
   // Set aside, for nobody's queue.
-  void keep(std::size_t node, MilliCpu cpus, Bytes memory, const std::vector<std::uint32_t>& gpus);
+  void keep(std::size_t node, MilliCpu cpus, Bytes memory, std::vector<GpuPart> gpus);
 
   // Counts the ranks in the job's queue, wherever they will be.
   void charge(const Claim& claim, const std::vector<model::RankPlacement>& ranks);
@@ -80,7 +88,7 @@ class World {
     std::size_t node;
     MilliCpu cpus;
     Bytes memory;
-    std::vector<std::uint32_t> gpus;
+    std::vector<GpuPart> gpus;
     std::size_t queue = kNowhere;
     Amount amount = {};
     Hold hold = {};
@@ -89,6 +97,8 @@ class World {
   };
   void apply(const Change& change, bool taken);
   void put(Change change);
+  void take(const Claim& claim, const model::RankPlacement& rank);
+  [[nodiscard]] std::vector<GpuPart> partsOf(const model::RankPlacement& rank) const;
   void count(const Claim& claim, std::int64_t jobs);
   [[nodiscard]] Amount amountOf(const model::JobShape& shape,
                                 const model::RankPlacement& rank) const;

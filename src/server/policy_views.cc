@@ -121,7 +121,7 @@ class QueueTree {
  public:
   explicit QueueTree(const model::Tables& tables)
       : policy_(*tables.policy),
-        world_(tables, scheduler::Of::kNow),
+        world_(tables, scheduler::Of::kNow, tables.time),
         queues_(world_.queues()),
         jobs_(jobsOf(queues_, tables)) {}
 

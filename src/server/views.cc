@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "codec/describe_model.h"
 #include "scheduler/scheduler.h"
@@ -199,6 +200,8 @@ model::AttemptView attemptView(const Scene& scene, const model::JobRecord& job,
   view.startedAt = attempt.startedAt;
   view.endedAt = attempt.endedAt;
   if (attempt.outcome) view.outcome = codec::enumName(*attempt.outcome);
+  if (attempt.stop != model::StopReason::kNone) view.stop = codec::enumName(attempt.stop);
+  if (attempt.stoppedFor.isSet()) view.stoppedFor = attempt.stoppedFor;
   view.firstFailed = attempt.firstFailed;
   if (mayManage(scene, job)) view.note = scene.snapshot.name(attempt.note);
   if (scene.options.logDirectory) view.logDirectory = scene.options.logDirectory(attempt.id);
@@ -360,7 +363,28 @@ model::GpuView gpuView(const Scene& scene, const model::NodeRecord& record, std:
   view.health = gpu.health;
   view.emulated = record.node->emulated;
   if (index < record.gpuHolder.size()) fillHolder(scene, record.gpuHolder[index], view);
+  view.used = record.gpuUsed[index];
+  view.memoryUsed = record.gpuMemoryUsed[index];
   return view;
+}
+
+// Who holds a part of a GPU, by node and index.
+using Sharers = std::map<std::pair<NodeId, std::uint32_t>, std::vector<JobId>>;
+
+Sharers sharersIn(const model::Tables& tables) {
+  Sharers sharers;
+  tables.attempts.forEach([&](AttemptId, const model::AttemptRecord& attempt) {
+    if (!attempt.live) return true;
+    for (const auto& rank : attempt.ranks) {
+      for (std::size_t i = 0; i < rank.gpus.size(); ++i) {
+        if (rank.grant(i) == model::GpuGrant()) continue;
+        auto& jobs = sharers[{rank.node, rank.gpus[i]}];
+        if (jobs.empty() || jobs.back() != attempt.job) jobs.push_back(attempt.job);
+      }
+    }
+    return true;
+  });
+  return sharers;
 }
 
 }  // namespace
@@ -555,9 +579,11 @@ model::NodeList nodeList(const Scene& scene) {
 
 model::GpuList gpuList(const Scene& scene) {
   model::GpuList list;
+  auto sharers = sharersIn(scene.snapshot.tables);
   scene.snapshot.tables.nodes.forEach([&](NodeId, const model::NodeRecord& node) {
     for (std::size_t i = 0; node.present && i < node.node->gpus.size(); ++i) {
       list.gpus.push_back(gpuView(scene, node, i));
+      list.gpus.back().sharers = std::move(sharers[{node.id, static_cast<std::uint32_t>(i)}]);
     }
     return true;
   });

@@ -124,6 +124,17 @@ class JobReader {
            task.gpusAt = v.at;
            return readBy(reader_, v, "GPUs (2, A100:2)", parseGpuRequest, shape.gpus);
          }},
+        {"gpu_memory",
+         [&](const Value& v) {
+           task.gpuMemoryAt = v.at;
+           return readMemory(v, task.gpuMemory.emplace());
+         }},
+        {"compute_capability",
+         [&](const Value& v) {
+           return readBy(reader_, v, "a compute capability (8.0)", parseComputeCapability,
+                         task.computeMin);
+         }},
+        {"node_labels", [&](const Value& v) { return readLabels(reader_, v, shape.nodeLabels); }},
         {"cpus",
          [&](const Value& v) {
            return readBy(reader_, v, "CPUs (2, 0.5)", parseCpus, shape.cpus);

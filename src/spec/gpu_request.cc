@@ -266,4 +266,18 @@ Result<model::GpuRequest> parseGpuRequest(std::string_view text) {
   return request;
 }
 
+Result<std::uint32_t> parseComputeCapability(std::string_view text) {
+  const auto refused = [] {
+    return fail(makeError(ErrorCode::kInvalid, "not a compute capability")
+                    .expectedValue("a number such as 8.0 or 9.0"));
+  };
+  auto rest = text;
+  const auto number = takeDecimal(rest);
+  const auto tenths = number ? scaleExactly(*number, 10) : std::nullopt;
+  constexpr std::int64_t kMost = 999;
+  if (!tenths || !rest.empty() || hasLeadingZero(text) || *tenths < 10 || *tenths > kMost)
+    return refused();
+  return static_cast<std::uint32_t>(*tenths);
+}
+
 }  // namespace bole::spec

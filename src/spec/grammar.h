@@ -49,6 +49,9 @@ inline constexpr std::size_t kMaxNameLength = 63;
 // the start are refused: nothing expands them.
 [[nodiscard]] Result<std::string> resolvePath(std::string_view path, std::string_view directory);
 
+// A compute capability of GPUs, "8.0" or "9", in tenths.
+[[nodiscard]] Result<std::uint32_t> parseComputeCapability(std::string_view text);
+
 // As parseSize and parseCpus, of something larger than one replica. `most`: whole PiB, whole CPUs.
 [[nodiscard]] Result<Bytes> parseSizeUpTo(std::string_view text, Bytes most);
 [[nodiscard]] Result<MilliCpu> parseCpusUpTo(std::string_view text, MilliCpu most);

@@ -133,28 +133,31 @@ void applyWorkingDir(const Session& session, JobDraft& draft) {
   if (auto path = resolvePath(checkpoint, draft.workingDir)) checkpoint = std::move(*path);
 }
 
-// "0.5", "0.25"
-std::string shareText(MilliGpu share) {
-  auto text = fmt::format("0.{:03}", share.value);
-  while (text.back() == '0') text.pop_back();
-  return text;
-}
-
 // A field whose place is known needs no more than its name.
 std::string fieldName(const std::optional<Position>& at, const char* field, const TaskDraft& task) {
   return at ? field : fmt::format("task '{}': {}", task.text.name, field);
 }
 
-Result<void> checkShares(const Session& session, const JobDraft& draft) {
-  for (const auto& task : draft.tasks) {
-    const auto& gpus = task.shape.gpus;
-    if (gpus.count == 0 || gpus.share == kWholeGpu) continue;
-    return fail(session.reader
-                    .error(task.gpusAt.value_or(task.at),
-                           fieldName(task.gpusAt, "gpus", task) + ": parts of a GPU come later",
-                           ErrorCode::kRefused)
-                    .foundValue(quoted(shareText(gpus.share)))
-                    .expectedValue("whole GPUs"));
+// Memory of a GPU without a part of its time: the part is what the memory is of the whole.
+Result<void> applyShares(Session& session, JobDraft& draft) {
+  for (auto& task : draft.tasks) {
+    auto& gpus = task.shape.gpus;
+    gpus.computeMin = gpus.count > 0 ? task.computeMin : 0;
+    if (task.gpuMemory && gpus.count == 0) {
+      return fail(session.reader
+                      .error(task.gpuMemoryAt.value_or(task.at),
+                             fieldName(task.gpuMemoryAt, "gpu_memory", task) + ": of no GPU")
+                      .withHint("say how many: gpus: 1"));
+    }
+    if (task.gpuMemory) {
+      gpus.shareMemory = task.gpuMemory;
+      if (gpus.share == kWholeGpu) gpus.share = MilliGpu(0);
+    }
+    if (gpus.count == 0 || gpus.isWhole()) continue;
+    session.reader.warn(
+        task.gpusAt.value_or(task.at),
+        fieldName(task.gpusAt, "gpus", task) +
+            ": parts of GPUs are counted, but nothing yet keeps a rank from taking more");
   }
   return {};
 }
@@ -173,6 +176,8 @@ bool isSetByBole(std::string_view name) {
                             "BOLE_GPUS",
                             "BOLE_GPU_MODEL",
                             "BOLE_GPUS_EMULATED",
+                            "BOLE_GPU_SHARES",
+                            "BOLE_GPU_MEMORY_BYTES",
                             "BOLE_MILLICPUS",
                             "BOLE_MEMORY_BYTES",
                             "BOLE_JOB_ID",
@@ -249,7 +254,7 @@ Result<Parsed> finishJob(Session& session, JobDraft draft) {
   BOLE_TRY(checkMemory(session.reader, draft));
   BOLE_TRY(chooseRuntime(session, draft));
   BOLE_TRY(checkMounts(session, draft));
-  BOLE_TRY(checkShares(session, draft));
+  BOLE_TRY(applyShares(session, draft));
   warnOfVariables(session, draft);
   warnOfFixedPorts(session, draft);
   warnOfUnpublishedPorts(session, draft);

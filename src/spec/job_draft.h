@@ -50,7 +50,10 @@ struct TaskDraft {
   Position at;                     // of the task
   Position imageAt;                // of its image, where it has one
   std::optional<Position> gpusAt;  // of its GPUs, where one field names them
-  std::optional<Position> envAt;   // of its variables, the same
+  std::optional<Bytes> gpuMemory;  // of each of them
+  std::optional<Position> gpuMemoryAt;
+  std::uint32_t computeMin = 0;   // of each of them
+  std::optional<Position> envAt;  // of its variables, the same
 };
 
 struct JobDraft {

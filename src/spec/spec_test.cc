@@ -53,7 +53,6 @@ TEST(ParseSpec, WhatIsNeverTakenIsRefusedForGood) {
   for (const auto* text : {
            "apiVersion: batch.volcano.sh/v1alpha1\nkind: CronJob\nmetadata: {name: a}\n",
            "name: a\nkind: service\ncommand: x\n",
-           "name: a\ngpus: 0.5\ncommand: x\n",
        }) {
     const auto parsed = parseSpec({text, "x.yaml"}, contextIn("/d"));
     ASSERT_FALSE(parsed) << text;

@@ -220,14 +220,16 @@ Result<model::GpuRequest> gpusOf(Reader& reader, const Value& where, const Resou
   }
   request.count = resources.gpus;
   constexpr std::int64_t kMilliPerCent = 10;
-  if (resources.gpuCores && *resources.gpuCores < 100)
-    request.share = MilliGpu(*resources.gpuCores * kMilliPerCent);
-  if (resources.gpuMemory)
-    request.memoryMin = std::max(request.memoryMin.value_or(Bytes()), *resources.gpuMemory);
-  if (request.memoryMax && request.memoryMin && *request.memoryMin > *request.memoryMax) {
+  request.shareMemory = resources.gpuMemory;
+  const auto cores = resources.gpuCores.value_or(0);
+  if (cores > 0 && cores < 100)
+    request.share = MilliGpu(cores * kMilliPerCent);
+  else if (cores == 0 && request.shareMemory)
+    request.share = MilliGpu(0);  // as much of its time as of its memory
+  if (request.memoryMax && request.shareMemory && *request.shareMemory > *request.memoryMax) {
     return fail(
         reader.error(where.at, where.path + ": more memory of each GPU than the product has")
-            .foundValue(formatBytes(*request.memoryMin))
+            .foundValue(formatBytes(*request.shareMemory))
             .expectedValue("at most " + formatBytes(*request.memoryMax)));
   }
   return request;

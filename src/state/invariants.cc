@@ -11,6 +11,7 @@ namespace {
 
 struct Held {
   std::vector<MilliGpu> gpus;
+  std::vector<Bytes> gpuMemory;
   MilliCpu cpus;
   Bytes memory;
 };
@@ -38,9 +39,12 @@ Result<void> checkOwners(const model::Tables& tables, std::map<NodeId, Held>& he
     for (const auto& rank : attempt.ranks) {
       const auto& task = job->shape->tasks[rank.task];
       auto& sum = held[rank.node];
-      for (const auto gpu : rank.gpus) {
+      for (std::size_t i = 0; i < rank.gpus.size(); ++i) {
+        const auto gpu = rank.gpus[i];
         if (sum.gpus.size() <= gpu) sum.gpus.resize(gpu + 1);
-        sum.gpus[gpu] += task.gpus.share;
+        sum.gpuMemory.resize(sum.gpus.size());
+        sum.gpus[gpu] += rank.grant(i).share;
+        sum.gpuMemory[gpu] += rank.grant(i).memory;
       }
       sum.cpus += task.cpus;
       sum.memory += task.memory;
@@ -50,7 +54,8 @@ Result<void> checkOwners(const model::Tables& tables, std::map<NodeId, Held>& he
   return result;
 }
 
-// 1. On each GPU the shares sum to at most 1000. 3. Use is the sum of the live allocations.
+// 1. On each GPU the shares sum to at most 1000, and their memory to what it has. 3. Use is the sum
+// of the live allocations.
 Result<void> checkNode(const model::NodeRecord& node, const Held& held) {
   for (std::size_t i = 0; i < node.gpuUsed.size(); ++i) {
     const MilliGpu sum = i < held.gpus.size() ? held.gpus[i] : MilliGpu();
@@ -62,6 +67,14 @@ Result<void> checkNode(const model::NodeRecord& node, const Held& held) {
       return fail(broken(fmt::format("GPU {} of {} counts {} thousandths, its attempts hold {}", i,
                                      node.node->name, node.gpuUsed[i].value, sum.value)));
     }
+    const Bytes memory = i < held.gpuMemory.size() ? held.gpuMemory[i] : Bytes();
+    if (memory != node.gpuMemoryUsed[i]) {
+      return fail(broken(fmt::format("GPU {} of {} counts {} bytes, its attempts hold {}", i,
+                                     node.node->name, node.gpuMemoryUsed[i].value, memory.value)));
+    }
+    if (i < node.node->gpus.size() && memory > node.node->gpus[i].memory)
+      return fail(
+          broken(fmt::format("GPU {} of {} is given {} bytes", i, node.node->name, memory.value)));
   }
   if (held.cpus != node.cpusUsed || held.memory != node.memoryUsed) {
     return fail(broken(

@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "model/use.h"
 
 namespace bole::state {
 namespace {
@@ -16,16 +21,9 @@ QueueKey keyOf(const model::JobRecord& job) {
 }
 
 // Thousandths of a GPU that a rank holds.
-MilliGpu shareOf(const model::JobShape& shape, const model::RankPlacement& rank) {
-  return shape.tasks[rank.task].gpus.share;
-}
-
-std::int64_t milliGpus(const model::JobShape& shape,
-                       const std::vector<model::RankPlacement>& ranks) {
-  std::int64_t total = 0;
-  for (const auto& rank : ranks) {
-    total += shareOf(shape, rank).value * static_cast<std::int64_t>(rank.gpus.size());
-  }
+MilliGpu milliGpus(const model::RankPlacement& rank) {
+  MilliGpu total;
+  for (std::size_t i = 0; i < rank.gpus.size(); ++i) total += rank.grant(i).share;
   return total;
 }
 
@@ -82,6 +80,7 @@ struct Folder {
     record.node = std::make_shared<const model::Node>(event.node);
     record.present = true;
     record.gpuUsed.resize(kept);
+    record.gpuMemoryUsed.resize(kept);
     record.gpuHolder.resize(kept);
     state.tables_.nodes.put(event.id, std::move(record));
     raise(state.tables_.lastNode, event.id.value);
@@ -166,7 +165,12 @@ struct Folder {
     job->freedFor = event.beneficiary;
     auto* waits = state.tables_.jobs.edit(event.beneficiary);
     if (waits && waits->state == model::JobState::kQueued) waits->promised = true;
-    if (model::holdsCapacity(job->state)) job->state = model::JobState::kStopping;
+    if (!model::holdsCapacity(job->state)) return {};
+    job->state = model::JobState::kStopping;
+    if (auto* attempt = state.tables_.attempts.edit(job->attempt)) {
+      attempt->stop = event.reason;
+      attempt->stoppedFor = event.beneficiary;
+    }
     return {};
   }
 
@@ -191,7 +195,8 @@ struct Folder {
       if (static_cast<std::int64_t>(exit.rank) == event.firstFailed) job->failure = exit;
     }
     const auto held = (time - attempt->plannedAt) - (state.tables_.leaps - attempt->leapsBefore);
-    job->milliGpuMicros += milliGpus(*job->shape, attempt->ranks) * held.value;
+    for (const auto& rank : attempt->ranks)
+      job->milliGpuMicros += milliGpus(rank).value * held.value;
     return {};
   }
 
@@ -241,6 +246,13 @@ struct Folder {
   Outcome operator()(const model::PolicySet& event) {
     if (auto sound = checkPolicy(event.policy); !sound) return refuse(sound.error().message());
     for (const auto& queue : event.policy.queues) raise(state.tables_.lastQueue, queue.id.value);
+    // Another half-life counts from here on.
+    std::vector<model::QueueUse> uses;
+    state.tables_.queueUse.forEach([&](QueueId, const model::QueueUse& use) {
+      uses.push_back(model::useAt(use, time, state.tables_.policy->halfLife));
+      return true;
+    });
+    for (const auto& use : uses) state.tables_.queueUse.put(use.id, use);
     state.tables_.policy = std::make_shared<const model::Policy>(event.policy);
     return {};
   }
@@ -295,7 +307,7 @@ struct Folder {
     if (ranks.size() < shape.minAvailable)
       return refuse("a gang with fewer ranks than its minimum");
     std::set<std::tuple<std::uint32_t, std::uint32_t>> replicas;
-    std::set<std::tuple<NodeId, std::uint32_t>> gpus;
+    Given given;
     for (const auto& rank : ranks) {
       if (rank.task >= shape.tasks.size() || rank.replica >= shape.tasks[rank.task].replicas) {
         return refuse("a rank of no task");
@@ -308,12 +320,36 @@ struct Folder {
         return refuse("a rank with another number of GPUs than asked for");
       for (const auto gpu : rank.gpus) {
         if (gpu >= node->node->gpus.size()) return refuse("a rank on a GPU that is not there");
-        if (!gpus.insert({rank.node, gpu}).second)
-          return refuse("a GPU given twice in one attempt");
-        if (node->gpuUsed[gpu].value + task.gpus.share.value > kWholeGpu.value) {
-          return refuse(fmt::format("GPU {} of node {} is held already", gpu, node->node->name));
-        }
       }
+      BOLE_TRY(checkGrants(task.gpus, rank, *node, given));
+    }
+    return {};
+  }
+
+  // What this attempt has been given so far of each GPU.
+  using Given = std::map<std::tuple<NodeId, std::uint32_t>, model::GpuGrant>;
+
+  Outcome checkGrants(const model::GpuRequest& request, const model::RankPlacement& rank,
+                      const model::NodeRecord& node, Given& given) const {
+    if (!rank.grants.empty() && rank.grants.size() != rank.gpus.size())
+      return refuse("a rank with another number of grants than GPUs");
+    for (std::size_t i = 0; i < rank.gpus.size(); ++i) {
+      const auto gpu = rank.gpus[i];
+      const auto grant = rank.grant(i);
+      if (grant.share.value < 1 || grant.share > kWholeGpu || grant.memory.value < 0)
+        return refuse("a grant that is no part of a GPU");
+      if (grant.share < request.share || grant.memory < request.shareMemory.value_or(Bytes(0)))
+        return refuse("a rank with less of a GPU than asked for");
+      auto& before =
+          given.try_emplace({rank.node, gpu}, model::GpuGrant{MilliGpu(0), {}}).first->second;
+      before.share += grant.share;
+      before.memory += grant.memory;
+      if (node.gpuUsed[gpu] + before.share > kWholeGpu ||
+          node.gpuMemoryUsed[gpu] + before.memory > node.node->gpus[gpu].memory) {
+        return refuse(fmt::format("GPU {} of node {} is held already", gpu, node.node->name));
+      }
+      for (std::size_t j = 0; j < i; ++j)
+        if (rank.gpus[j] == gpu) return refuse("a GPU given twice to one rank");
     }
     return {};
   }
@@ -322,12 +358,24 @@ struct Folder {
             int sign) {
     const auto& task = shape.tasks[rank.task];
     auto* node = state.tables_.nodes.edit(rank.node);
-    for (const auto gpu : rank.gpus) {
-      node->gpuUsed[gpu] += task.gpus.share * sign;
-      node->gpuHolder[gpu] = sign > 0 ? attempt : AttemptId();
+    for (std::size_t i = 0; i < rank.gpus.size(); ++i) {
+      const auto gpu = rank.gpus[i];
+      const auto grant = rank.grant(i);
+      node->gpuUsed[gpu] += grant.share * sign;
+      node->gpuMemoryUsed[gpu] += grant.memory * sign;
+      node->gpuHolder[gpu] = sign > 0 && grant == model::GpuGrant() ? attempt : AttemptId();
     }
     node->cpusUsed += task.cpus * sign;
     node->memoryUsed += task.memory * sign;
+    auto* use = state.tables_.queueUse.edit(shape.queue);
+    if (!use) {
+      state.tables_.queueUse.put(shape.queue, {shape.queue, time});
+      use = state.tables_.queueUse.edit(shape.queue);
+    }
+    *use = model::useAt(*use, time, state.tables_.policy->halfLife);
+    use->gpusHeld += milliGpus(rank) * sign;
+    use->cpusHeld += task.cpus * sign;
+    use->memoryHeld += task.memory * sign;
   }
 };
 

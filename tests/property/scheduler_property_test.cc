@@ -176,7 +176,7 @@ TEST(Property, NobodyLosesHisGuarantee) {
     }
     for (const auto& eviction : plan.evictions) after.end(eviction.job);
     auto use = gpusOfQueues(after.tables, false);
-    const scheduler::World world(small.cloud.tables, scheduler::Of::kNow);
+    const scheduler::World world(small.cloud.tables, scheduler::Of::kNow, scheduler::kNow);
     for (const auto id : losers) {
       const auto& queue = world.queues().at(world.queues().indexOf(id));
       const auto own = queue.guaranteed.of[scheduler::kGpuDimension];

@@ -114,6 +114,15 @@ void addGpus(Builder& env, const Rank& rank) {
   env.fixed("BOLE_GPUS", std::to_string(gpus.size()));
   if (!gpus.empty()) env.fixed("BOLE_GPU_MODEL", rank.node.gpus[gpus.front()].model);
   if (emulated) env.fixed("BOLE_GPUS_EMULATED", "1");
+  if (rank.placement.grants.empty()) return;
+  std::string shares;
+  std::string memory;
+  for (const auto& grant : rank.placement.grants) {  // in the order of the GPUs, which are sorted
+    shares += (shares.empty() ? "" : ",") + std::to_string(grant.share.value);
+    memory += (memory.empty() ? "" : ",") + std::to_string(grant.memory.value);
+  }
+  env.fixed("BOLE_GPU_SHARES", shares);
+  env.fixed("BOLE_GPU_MEMORY_BYTES", memory);
 }
 
 void addCpus(Builder& env, const Rank& rank) {

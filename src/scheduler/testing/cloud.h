@@ -52,6 +52,7 @@ struct Cloud {
     model::NodeRecord record;
     record.id = id;
     record.gpuUsed.resize(node.gpus.size());
+    record.gpuMemoryUsed.resize(node.gpus.size());
     record.gpuHolder.resize(node.gpus.size());
     record.node = std::make_shared<const model::Node>(std::move(node));
     tables.nodes.put(id, record);
@@ -160,7 +161,10 @@ struct Cloud {
       const auto& task = shape.tasks[rank.task];
       node->cpusUsed += task.cpus * (held ? 1 : -1);
       node->memoryUsed += task.memory * (held ? 1 : -1);
-      for (const auto gpu : rank.gpus) node->gpuUsed[gpu] = held ? kWholeGpu : MilliGpu(0);
+      for (std::size_t i = 0; i < rank.gpus.size(); ++i) {
+        node->gpuUsed[rank.gpus[i]] += rank.grant(i).share * (held ? 1 : -1);
+        node->gpuMemoryUsed[rank.gpus[i]] += rank.grant(i).memory * (held ? 1 : -1);
+      }
     }
   }
 };

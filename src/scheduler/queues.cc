@@ -18,6 +18,11 @@ Amount plain(const model::TaskShape& task) {
   return amount;
 }
 
+// What is held now counts so much beside the mean of the past, in which it is contained already:
+// enough that many starts of one cycle are spread, and little enough that in the long run the means
+// are brought to the weights.
+constexpr double kNowBesidePast = 0.125;
+
 bool within(std::int64_t used, std::int64_t more, std::int64_t most) {
   return more <= 0 || most == Queues::kEndless || used + more <= most;
 }
@@ -191,6 +196,7 @@ Amount Queues::amountOf(const model::TaskShape& task, const model::Node& node,
 }
 
 void Queues::remember(std::size_t queue, const model::QueueUse& past) {
+  remembers_ = true;
   for (auto q = queue;; q = nodes_[q].parent) {
     nodes_[q].past[kGpuDimension] += past.gpus;
     nodes_[q].past[kCpuDimension] += past.cpus;
@@ -343,8 +349,9 @@ double Queues::shareOf(std::size_t queue) const {
   double most = 0;
   for (std::size_t d = 0; d < dimensions(); ++d) {
     if (capacity_.of[d] <= 0) continue;
-    const auto past = d < kFirstKind ? nodes_[queue].past[d] : 0;
-    const auto used = static_cast<double>(nodes_[queue].use.of[d]) + past;
+    auto used = static_cast<double>(nodes_[queue].use.of[d]);
+    if (remembers_ && d < kFirstKind) used = used * kNowBesidePast + nodes_[queue].past[d];
+    if (remembers_ && d >= kFirstKind) continue;  // the past of kinds is not kept
     most = std::max(most, used / static_cast<double>(capacity_.of[d]));
   }
   return most / nodes_[queue].weight;

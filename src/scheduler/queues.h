@@ -129,8 +129,9 @@ class Queues {
   // Guarantees that had to be reduced, for people; empty: none.
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
 
-  // The part of the whole that the queue uses, and has used on the mean of the past, of what it
-  // uses most, for its weight. Less is served first.
+  // The part of the whole that the queue has used on the mean of the past, and a little of what it
+  // holds now, of what it uses most, for its weight; only what it holds where nothing is
+  // remembered. Less is served first.
   [[nodiscard]] double shareOf(std::size_t queue) const;
   // How much of what it is guaranteed it uses, of what it uses most; 1 or more, or nothing
   // guaranteed: it has no better right than others.
@@ -157,6 +158,7 @@ class Queues {
   std::map<std::pair<std::size_t, UserId>, UserUse> users_;  // where users count
   std::unordered_map<std::uint64_t, std::size_t> byId_;
   Amount capacity_;
+  bool remembers_ = false;
   std::vector<std::string> warnings_;
   mutable std::unordered_map<std::string, std::uint16_t> kindsOfModel_;  // a cache
 };

@@ -256,6 +256,9 @@ TEST(PastUse, LongRunSharesConvergeToTheWeights) {
   heavy.weight = 3;
   const auto a = cloud.addQueue(heavy);
   const auto b = cloud.addQueue(queueOf("light", -1));
+  auto policy = *cloud.tables.policy;
+  policy.halfLife = hours(12);
+  cloud.tables.policy = std::make_shared<const model::Policy>(policy);
   std::map<QueueId, std::int64_t> got;
   auto now = kNow;
   std::uint64_t state = 7;

@@ -40,8 +40,8 @@ std::vector<std::string> listOf(const std::string& text) {
 
 const std::vector<std::string>& workloadNames() {
   static const std::vector<std::string> names = {
-      "default",    "cpu050",     "cpu100",      "cpu200",     "cpu250",     "gpushare40",
-      "gpushare60", "gpushare80", "gpushare100", "gpuspec10",  "gpuspec20",  "gpuspec25",
+      "default",    "cpu050",     "cpu100",      "cpu200",     "cpu250",    "gpushare40",
+      "gpushare60", "gpushare80", "gpushare100", "gpuspec10",  "gpuspec20", "gpuspec25",
       "gpuspec33",  "multigpu20", "multigpu30",  "multigpu40", "multigpu50"};
   return names;
 }
@@ -99,7 +99,7 @@ int run(const std::vector<std::string>& words) {
   for (const auto& workload : options->grid.workloads) {
     for (const auto& policy : options->grid.policies) {
       const auto& runs = grid->at({workload, policy});
-      std::string line = fmt::format("{:<12}{:<70}", workload, policy.substr(0,69));
+      std::string line = fmt::format("{:<12}{:<70}", workload, policy.substr(0, 69));
       const auto at = published->find({workload, policy});
       for (const int p : {80, 90, 95, 100, 110, 120, 130}) {
         const auto mean = meanAllocated(runs, p);

@@ -67,8 +67,8 @@ std::uint64_t Random::next() {
 }
 
 std::size_t Random::below(std::size_t bound) {
-  const auto limit = std::numeric_limits<std::uint64_t>::max() -
-                     std::numeric_limits<std::uint64_t>::max() % bound;
+  const auto limit =
+      std::numeric_limits<std::uint64_t>::max() - std::numeric_limits<std::uint64_t>::max() % bound;
   for (;;) {
     const auto drawn = next();
     if (drawn < limit) return drawn % bound;
@@ -118,8 +118,7 @@ Result<Workload> loadWorkload(const std::string& path, const std::string& name,
   std::map<PodKind, std::uint32_t> known;
   for (const auto& pod : pods) {
     const auto kind = kindOf(pod, cluster);
-    const auto [at, isNew] =
-        known.emplace(kind, static_cast<std::uint32_t>(workload.kinds.size()));
+    const auto [at, isNew] = known.emplace(kind, static_cast<std::uint32_t>(workload.kinds.size()));
     if (isNew) workload.kinds.push_back(kind);
     workload.pods.push_back(at->second);
   }
@@ -201,7 +200,8 @@ Replay replay(const Cluster& cluster, const Workload& workload,
       BOLE_ASSERT(!fitsAnywhere(nodes, kind));
       ++result.refused[arrival];
     }
-    auto& [sum, count] = sums[static_cast<int>(std::lround(100.0 * static_cast<double>(asked) / total))];
+    auto& [sum, count] =
+        sums[static_cast<int>(std::lround(100.0 * static_cast<double>(asked) / total))];
     sum += 100.0 * static_cast<double>(allocated) / total;
     ++count;
   }

@@ -23,8 +23,8 @@ inline constexpr std::size_t kMostModels = 64;  // of a cluster
 
 // What is free on a node. GPUs keep their place; unused places stay 0.
 struct NodeState {
-  std::int64_t cpus = 0;    // milli
-  std::int64_t memory = 0;  // MiB
+  std::int64_t cpus = 0;                       // milli
+  std::int64_t memory = 0;                     // MiB
   std::array<std::int32_t, kMostGpus> gpus{};  // milli
   std::uint8_t gpuCount = 0;
   std::uint8_t model = 0;  // index into Cluster::models
@@ -42,8 +42,8 @@ struct PodKind {
   std::int64_t cpus = 0;
   std::int64_t memory = 0;
   std::int32_t gpus = 0;
-  std::int32_t perGpu = 0;         // milli; 0 where gpus is 0
-  std::uint64_t models = ~0ULL;    // bit i: models[i] is allowed; all ones for any
+  std::int32_t perGpu = 0;       // milli; 0 where gpus is 0
+  std::uint64_t models = ~0ULL;  // bit i: models[i] is allowed; all ones for any
   [[nodiscard]] std::int64_t gpuMilli() const { return std::int64_t{gpus} * perGpu; }
   [[nodiscard]] bool isShare() const { return gpus == 1 && perGpu < 1000; }
   auto operator<=>(const PodKind&) const = default;
@@ -58,8 +58,8 @@ struct TypicalPod {
 struct Workload {
   std::string name;
   std::vector<PodKind> kinds;
-  std::vector<std::uint32_t> pods;   // the original list by name: index into kinds
-  std::vector<TypicalPod> typical;   // 95 % of the pods by count, renormalised
+  std::vector<std::uint32_t> pods;  // the original list by name: index into kinds
+  std::vector<TypicalPod> typical;  // 95 % of the pods by count, renormalised
 };
 
 struct Placement {
@@ -67,8 +67,8 @@ struct Placement {
   std::uint8_t gpus = 0;  // bit i: GPU i of the node
 };
 
-// One policy on one replay. It keeps what it likes of the cluster's state; the harness keeps its own and
-// aborts on a placement that does not fit and on a refusal of a pod that does.
+// One policy on one replay. It keeps what it likes of the cluster's state; the harness keeps its
+// own and aborts on a placement that does not fit and on a refusal of a pod that does.
 class Policy {
  public:
   virtual ~Policy() = default;

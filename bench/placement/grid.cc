@@ -99,8 +99,8 @@ Result<Grid> runGrid(const GridOptions& options) {
   BOLE_ASSIGN(const auto cluster, loadCluster(options.traces + "/openb_node_list_gpu_node.csv"));
   std::vector<Workload> workloads;
   for (const auto& name : options.workloads) {
-    BOLE_ASSIGN(auto workload, loadWorkload(options.traces + "/openb_pod_list_" + name + ".csv",
-                                            name, cluster));
+    BOLE_ASSIGN(auto workload,
+                loadWorkload(options.traces + "/openb_pod_list_" + name + ".csv", name, cluster));
     workloads.push_back(std::move(workload));
   }
   Grid grid;

@@ -60,7 +60,8 @@ std::int64_t bestFitScore(const PeerNode& node, const PodKind& kind) {
 
 std::int64_t dotProdScore(const PeerNode& node, const PodKind& kind) {
   const auto cpus = static_cast<double>(node.free.cpus) * static_cast<double>(kind.cpus);
-  const auto gpus = static_cast<double>(freeMilli(node.free)) * static_cast<double>(kind.gpuMilli());
+  const auto gpus =
+      static_cast<double>(freeMilli(node.free)) * static_cast<double>(kind.gpuMilli());
   return static_cast<std::int64_t>(100 *
                                    (1 - (cpus / (128000.0 * 128000) + gpus / (8000.0 * 8000)) / 2));
 }

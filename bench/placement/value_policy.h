@@ -1,4 +1,5 @@
-// Bole's own policy on the experiment: src/scheduler/value applied to nodes as the harness has them.
+// Bole's own policy on the experiment: src/scheduler/value applied to nodes as the harness has
+// them.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,6 @@ namespace bole::bench {
 // names is in the source). Null for another name or constant. The workload must outlive the policy.
 [[nodiscard]] std::unique_ptr<Policy> makeValuePolicy(const std::string& name,
                                                       const Cluster& cluster,
-                                                      const Workload& workload,
-                                                      std::uint64_t seed);
+                                                      const Workload& workload, std::uint64_t seed);
 
 }  // namespace bole::bench

@@ -118,11 +118,9 @@ void ClassIndex::rank(const Request& request, KindIndex& kind, ClassId at) {
   const auto left = after(place.state, request, entry.lastGpu);
   const auto lost = place.wide == 0 ? 0 : place.wide & ~scarcity_.wideFits(left);
   const auto model = request.gpus == 0 ? std::uint8_t{0} : place.state.model;
-  auto bucket = std::find_if(kind.buckets.begin(), kind.buckets.end(), [&](const Bucket& b) {
-    return b.lost == lost && b.model == model;
-  });
-  if (bucket == kind.buckets.end())
-    bucket = kind.buckets.insert(bucket, Bucket{lost, model, {}});
+  auto bucket = std::find_if(kind.buckets.begin(), kind.buckets.end(),
+                             [&](const Bucket& b) { return b.lost == lost && b.model == model; });
+  if (bucket == kind.buckets.end()) bucket = kind.buckets.insert(bucket, Bucket{lost, model, {}});
   auto& entries = bucket->entries;
   if (entries.size() > 2 * classes() + 16)
     std::erase_if(entries, [&](const Entry& e) { return !lives(e.at, e.life); });
@@ -169,7 +167,8 @@ std::optional<Choice> ClassIndex::best(const Request& request) {
     return scarcity_.priceOfLosing(bucket.lost) + byModel[bucket.model];
   };
   for (auto& bucket : kind.buckets) {
-    if (const auto* entry = cheapest(bucket)) least = std::min(least, entry->cost + priceOf(bucket));
+    if (const auto* entry = cheapest(bucket))
+      least = std::min(least, entry->cost + priceOf(bucket));
   }
   const auto tolerance = toleranceFor(request);
   const Entry* chosen = nullptr;

@@ -1,5 +1,5 @@
-// Where does a request go? Nodes with the same free state are one class; of each kind of request the
-// classes stand in the order of what a placement there costs, so that the best is found without
+// Where does a request go? Nodes with the same free state are one class; of each kind of request
+// the classes stand in the order of what a placement there costs, so that the best is found without
 // looking at all nodes, and only classes that came up since the kind was last asked for are valued.
 //
 // The cost of a placement is FillValue after it less before it, plus what Scarcity charges. Among

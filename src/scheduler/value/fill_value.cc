@@ -45,9 +45,7 @@ void takeTightest(Gpus& gpus, std::size_t n, std::uint16_t count, std::uint16_t 
 }  // namespace
 
 FillValue::FillValue(const Mix& mix, FillOptions options)
-    : sequences_(options.sequences),
-      mostRemembered_(options.mostRemembered),
-      slots_(kFirstSlots) {
+    : sequences_(options.sequences), mostRemembered_(options.mostRemembered), slots_(kFirstSlots) {
   BOLE_ASSERT(options.sequences >= 1 && options.sequences <= 4096);
   BOLE_ASSERT(options.cpuOnlyWeight <= 1000 && options.mostRemembered >= 1);
   std::vector<Kind> kinds;
@@ -76,8 +74,7 @@ void FillValue::layOut(const std::vector<Kind>& kinds) {
     const auto steps = distinct(all);
     auto& width = widths_.emplace_back(Width{gpus, stride_, {}});
     for (std::size_t free = 0; free <= kWholeGpuMilli; ++free)
-      width.rank[free] =
-          static_cast<std::uint16_t>(atMost(steps, static_cast<std::int64_t>(free)));
+      width.rank[free] = static_cast<std::uint16_t>(atMost(steps, static_cast<std::int64_t>(free)));
     stride_ += steps.size() + 1;
   }
   masks_.resize(stride_ * sequences_);
@@ -163,8 +160,7 @@ std::int64_t FillValue::compute(const FreeState& state) const {
 
 // What is left only shrinks: an offer passed over once would never fit later. So one mask holds
 // those still to come, and the next that fits is its lowest bit.
-std::uint32_t FillValue::leftFree(const FreeState& state, std::size_t sequence,
-                                  Ranks ranks) const {
+std::uint32_t FillValue::leftFree(const FreeState& state, std::size_t sequence, Ranks ranks) const {
   const auto* masks = &masks_[sequence * stride_];
   const auto* offers = &offers_[sequence * kLength];
   auto gpus = state.gpus;

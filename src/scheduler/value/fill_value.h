@@ -20,8 +20,8 @@ namespace bole::scheduler {
 
 struct FillOptions {
   std::uint64_t seed = 1;
-  std::uint32_t sequences = 64;     // 1 to 4096; the time of a new state grows with it
-  std::uint32_t cpuOnlyWeight = 0;  // 0 to 1000: see cpuOnlyWeight() of mix.h
+  std::uint32_t sequences = 64;            // 1 to 4096; the time of a new state grows with it
+  std::uint32_t cpuOnlyWeight = 0;         // 0 to 1000: see cpuOnlyWeight() of mix.h
   std::size_t mostRemembered = 1U << 16U;  // states, of about 70 bytes each; 1 or more
 };
 

@@ -25,8 +25,8 @@ struct Mix {
 };
 
 // Counts requests. The same requests give the same mix, and in any order as long as there is room
-// for their kinds. When a kind too many comes, all counts are halved and the rarest kinds forgotten,
-// down to three quarters of the room: what was asked for lately weighs more.
+// for their kinds. When a kind too many comes, all counts are halved and the rarest kinds
+// forgotten, down to three quarters of the room: what was asked for lately weighs more.
 class MixCounter {
  public:
   explicit MixCounter(std::size_t mostKinds = 1024);  // 4 or more

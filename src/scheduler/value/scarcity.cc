@@ -20,14 +20,15 @@ void keepHeaviest(std::vector<T>& values, std::size_t most, Weight weight) {
 
 double normalTail(double z) {
   const auto x = std::abs(z);
-  const auto base =
-      1 + x * (0.196854 + x * (0.115194 + x * (0.000344 + x * 0.019527)));
+  const auto base = 1 + x * (0.196854 + x * (0.115194 + x * (0.000344 + x * 0.019527)));
   const auto tail = 0.5 / (base * base * base * base);
   return z < 0 ? 1 - tail : tail;
 }
 
 Scarcity::Scarcity(const Mix& mix, std::int64_t scale, Stakes stakes)
-    : scale_(static_cast<double>(scale)), stakes_(stakes), requests_(static_cast<double>(mix.weight())) {
+    : scale_(static_cast<double>(scale)),
+      stakes_(stakes),
+      requests_(static_cast<double>(mix.weight())) {
   for (const auto& [request, weight] : mix.kinds)
     meanMilli_ += static_cast<double>(weight) * request.gpuMilli() / requests_;
   followWide(mix);
@@ -115,9 +116,8 @@ Scarcity::ByModel Scarcity::pricesByModel(const Request& request) const {
   if (request.gpus == 0) return prices;
   for (const auto& set : bound_) {
     if ((request.models & ~set.models) == 0) continue;  // it is one of those bound to it
-    const auto missed =
-        normalTail((static_cast<double>(set.free) - coming() * set.mean) /
-                   std::sqrt(coming() * set.square + 1e-9));
+    const auto missed = normalTail((static_cast<double>(set.free) - coming() * set.mean) /
+                                   std::sqrt(coming() * set.square + 1e-9));
     const auto price =
         static_cast<std::int64_t>(missed * stakes_.bound * request.gpuMilli() * scale_);
     for (std::size_t m = 0; m < prices.size(); ++m) {

@@ -77,7 +77,8 @@ class Scarcity {
   bool fresh_ = false;
 };
 
-// The chance that a standard normal number is above z: Abramowitz and Stegun 26.2.18, within 0.0003.
+// The chance that a standard normal number is above z: Abramowitz and Stegun 26.2.18, within
+// 0.0003.
 [[nodiscard]] double normalTail(double z);
 
 }  // namespace bole::scheduler

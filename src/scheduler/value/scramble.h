@@ -1,5 +1,5 @@
-// Seeded numbers and hashes that are the same on every machine. The generator is splitmix64 (Steele,
-// Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+// Seeded numbers and hashes that are the same on every machine. The generator is splitmix64
+// (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
 #pragma once
 
 #include <array>
@@ -22,7 +22,8 @@ constexpr std::uint64_t scramble(std::uint64_t z) {
 class Scrambler {
  public:
   explicit Scrambler(std::uint64_t seed) : state_(seed) {}
-  // In [0, bound); bound is 1 or more and far below 2^64, so that its remainders are as good as even.
+  // In [0, bound); bound is 1 or more and far below 2^64, so that its remainders are as good as
+  // even.
   std::uint64_t below(std::uint64_t bound) {
     state_ += kGoldenGamma;
     return scramble(state_) % bound;

@@ -28,7 +28,9 @@ bool isAbsolute(std::string_view path) {
 
 void holdGpus(const model::GpuRequest& gpus) {
   hold(gpus.count <= 1024, "at most 1024 GPUs for one replica");
-  hold(gpus.share.value >= 1 && gpus.share <= kWholeGpu, "a share is of one GPU");
+  hold(gpus.share.value >= (gpus.shareMemory ? 0 : 1) && gpus.share <= kWholeGpu,
+       "a share is of one GPU");
+  hold(!gpus.shareMemory || gpus.shareMemory->value >= 1, "a part of memory is something");
   hold(gpus.models.size() <= 16, "few models");
   for (const auto& model : gpus.models) hold(!model.empty(), "a model has a name");
   if (gpus.memoryMin) hold(gpus.memoryMin->value > 0, "memory above zero");

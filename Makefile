@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
 GENERATE = cmake -S . -B $(1) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo $(CMAKE_FLAGS) $(2)
 
-.PHONY: help run build test quick lint clang-tidy format bench sanitize fuzz power systemd install clean
+.PHONY: help run build test quick lint clang-tidy format bench bench-placement sanitize fuzz power systemd install clean
 
 help:
 	@echo 'make run       build, start the cloud on this machine and train the first job to its end'
@@ -14,6 +14,7 @@ help:
 	@echo 'make clang-tidy  what clang-tidy holds the source to (about ten minutes)'
 	@echo 'make format    lay the source out with clang-format'
 	@echo 'make bench     benchmarks against peers, as ratios'
+	@echo 'make bench-placement  GPUs left free by each placement policy (about ten minutes)'
 	@echo 'make sanitize  unit and simulation tests under ASan+UBSan and TSan'
 	@echo 'make fuzz      the fuzzers and the simulation, longer (FUZZ_SECONDS=60)'
 	@echo 'make power     the server in a VM that loses power (LOSSES=20), about a minute each'
@@ -65,6 +66,14 @@ bench:
 	$(call GENERATE,$(BUILD),-DBOLE_BENCH=ON) > /dev/null
 	cmake --build $(BUILD)
 	bench/run $(BUILD)
+
+# The paper's fragmentation experiment, its policies and Bole's, on the trace beside the tree.
+bench-placement:
+	@tools/bootstrap build run test bench
+	@test -d ../shared/traces/openb || { echo 'bench-placement: ../shared/traces/openb is not here'; exit 1; }
+	$(call GENERATE,$(BUILD),-DBOLE_BENCH=ON) > /dev/null
+	cmake --build $(BUILD) --target bench_placement
+	$(BUILD)/bench/bench_placement --traces ../shared/traces/openb --references bench/placement/reference.csv
 
 sanitize:
 	@tools/bootstrap build run test

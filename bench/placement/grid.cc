@@ -1,6 +1,7 @@
 #include "grid.h"
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
@@ -77,6 +78,11 @@ void execute(const Cluster& cluster, const Task& task) {
   const auto start = threadSeconds();
   auto policy = makePeer(task.policy, cluster, *task.workload, task.seed);
   if (!policy) policy = makeValuePolicy(task.policy, cluster, *task.workload, task.seed);
+  if (!policy) {
+    std::fprintf(stderr, "%s: no such policy, or a constant that it does not have\n",
+                 task.policy.c_str());
+    std::exit(2);
+  }
   task.run->replay = replay(cluster, *task.workload, arrivals, *policy);
   task.run->seconds = threadSeconds() - start;
 }

@@ -14,7 +14,7 @@ help:
 	@echo 'make clang-tidy  what clang-tidy holds the source to (about ten minutes)'
 	@echo 'make format    lay the source out with clang-format'
 	@echo 'make bench     benchmarks against peers, as ratios'
-	@echo 'make bench-placement  GPUs left free by each placement policy (about ten minutes)'
+	@echo 'make bench-placement  GPUs left free by each placement policy (about two minutes)'
 	@echo 'make sanitize  unit and simulation tests under ASan+UBSan and TSan'
 	@echo 'make fuzz      the fuzzers and the simulation, longer (FUZZ_SECONDS=60)'
 	@echo 'make power     the server in a VM that loses power (LOSSES=20), about a minute each'

@@ -1,8 +1,9 @@
 // The paper's table and Bole's own policy beside it: bench_placement --help.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <iostream>
@@ -64,8 +65,15 @@ Result<Options> parse(const std::vector<std::string>& words) {
     if (word == "--references") options.references = value;
     if (word == "--workloads") options.grid.workloads = listOf(value);
     if (word == "--policies") options.grid.policies = listOf(value);
-    if (word == "--seeds") options.grid.seeds = static_cast<std::uint32_t>(std::stoul(value));
-    if (word == "--threads") options.grid.threads = static_cast<std::uint32_t>(std::stoul(value));
+    if (word != "--seeds" && word != "--threads") continue;
+    auto& number = word == "--seeds" ? options.grid.seeds : options.grid.threads;
+    const auto* end = value.data() + value.size();
+    const auto [stop, error] = std::from_chars(value.data(), end, number);
+    if (error != std::errc{} || stop != end || number < 1 || number > 1000)
+      return fail(makeError(ErrorCode::kInvalid, "not a number")
+                      .at(word)
+                      .foundValue(value)
+                      .expectedValue("1 to 1000"));
   }
   if (options.grid.workloads.empty()) options.grid.workloads = workloadNames();
   if (options.grid.policies.empty()) {
@@ -150,13 +158,17 @@ Result<void> checkNames(const Options& options,
                         const std::map<std::string, Reference>& references) {
   for (const auto& workload : options.grid.workloads) {
     if (!references.contains(workload))
-      return fail(makeError(ErrorCode::kInvalid, "no such workload").foundValue(workload));
+      return fail(makeError(ErrorCode::kInvalid, "no such workload")
+                      .foundValue(workload)
+                      .expectedValue(fmt::format("{}", fmt::join(workloadNames(), ", "))));
   }
   for (const auto& policy : options.grid.policies) {
     const auto& peers = peerNames();
     if (std::find(peers.begin(), peers.end(), policy) == peers.end() && policy != "Bole" &&
         !policy.starts_with("Bole:")) {
-      return fail(makeError(ErrorCode::kInvalid, "no such policy").foundValue(policy));
+      return fail(makeError(ErrorCode::kInvalid, "no such policy")
+                      .foundValue(policy)
+                      .expectedValue(fmt::format("Bole, {}", fmt::join(peers, ", "))));
     }
   }
   return {};
@@ -167,6 +179,10 @@ int run(const std::vector<std::string>& words) {
   if (!options) {
     std::cerr << options.error().message() << '\n' << kUsage;
     return 2;
+  }
+  if (options->help) {
+    fmt::print("{}", kUsage);
+    return 0;
   }
   const auto published = readPublished(options->grid.traces + "/expected_allocation.csv");
   const auto references = readReferences(options->references);

@@ -406,6 +406,40 @@ TEST_F(Cli, WhyOfQueues) {
   fits(outcome.out);
 }
 
+TEST_F(Cli, WhyOfPartsAndLabels) {
+  auto detail = digitsDetail();
+  detail.summary.state = model::JobState::kQueued;
+  detail.attempts.clear();
+  model::Reason part;
+  part.obstacle = model::Obstacle::kGpuShare;
+  part.needed = 2;
+  part.available = 1;
+  part.detail = "0.5 of one GPU; the largest free part is 0.6";
+  model::Reason labels;
+  labels.obstacle = model::Obstacle::kLabels;
+  labels.needed = 1;
+  labels.detail = "disk=ssd";
+  detail.reasons = {part, labels};
+  answerView("GET /v1/jobs/7", detail);
+  const auto outcome = run({"why", "7"});
+  EXPECT_NE(outcome.out.find("  - Parts of GPUs: 2 needed, 1 free now (0.5 of one GPU; the largest "
+                             "free part is 0.6)\n"
+                             "  - No node has disk=ssd\n"),
+            std::string::npos)
+      << outcome.out;
+  fits(outcome.out);
+}
+
+TEST_F(Cli, ShowSaysForWhomAnAttemptMadeRoom) {
+  auto detail = digitsDetail();
+  detail.attempts.back().outcome = "stopped";
+  detail.attempts.back().stoppedFor = JobId(9);
+  detail.attempts.push_back(detail.attempts.back());
+  answerView("GET /v1/jobs/7", detail);
+  EXPECT_NE(run({"show", "7"}).out.find("made room for job 9"), std::string::npos)
+      << run({"show", "7"}).out;
+}
+
 TEST_F(Cli, WhyARunningJob) {
   auto detail = digitsDetail();
   answerView("GET /v1/jobs/7", detail);
@@ -656,6 +690,13 @@ TEST_F(Cli, NodesAndGpus) {
       "NODE        GPU  MODEL                    MEMORY  PCI           HEALTH   JOB       USER\n"
       "emu-a100-1    3  A100-SXM4-80GB emulated  80 GiB  0000:4E:00.0  healthy  7 digits  alice\n");
   fits(out);
+  gpu.job.reset();
+  gpu.jobName = gpu.user = "";
+  gpu.used = MilliGpu(750);
+  gpu.sharers = {JobId(3), JobId(12)};
+  answerView("GET /v1/gpus", model::GpuList{{gpu}});
+  EXPECT_NE(run({"gpus"}).out.find("healthy  0.75: 3, 12  -\n"), std::string::npos)
+      << run({"gpus"}).out;
 }
 
 TEST_F(Cli, TopoOfOneMachine) {

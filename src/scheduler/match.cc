@@ -50,27 +50,37 @@ model::GpuGrant grantOf(const model::GpuRequest& request, const model::Gpu& gpu)
   if (!request.shareMemory)
     grant.memory = Bytes(static_cast<std::int64_t>(total * request.share.value / kWholeGpu.value));
   if (request.share.value == 0) {
-    const auto part = static_cast<std::int64_t>(grant.memory.value * kWholeGpu.value / total);
+    const auto part =
+        static_cast<std::int64_t>(__int128{grant.memory.value} * kWholeGpu.value / total);
     grant.share = MilliGpu(std::clamp<std::int64_t>(part, 1, kWholeGpu.value));
   }
   return grant;
 }
 
 std::uint32_t computeTenths(const std::string& capability) {
-  const auto dot = capability.find('.');
+  const auto dot = std::min(capability.find('.'), capability.size());
+  const auto minor = capability.substr(std::min(dot + 1, capability.size()), 1);
+  const auto digits = capability.substr(0, dot) + (minor.empty() ? "0" : minor);
+  const bool number =
+      digits.size() > 1 && digits.size() < 6 &&
+      std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
   std::uint32_t tenths = 0;
-  for (std::size_t i = 0; i < capability.size() && i <= dot + 1; ++i) {
-    if (i == dot) continue;
-    if (capability[i] < '0' || capability[i] > '9' || tenths > 10'000) return 0;
-    tenths = tenths * 10 + static_cast<std::uint32_t>(capability[i] - '0');
-  }
-  return dot == std::string::npos ? tenths * 10 : tenths;
+  for (const char c : digits)
+    if (number) tenths = tenths * 10 + static_cast<std::uint32_t>(c - '0');
+  return tenths;
 }
 
 bool labelsMatch(const model::TaskShape& task, const model::Node& node) {
   return std::all_of(task.nodeLabels.begin(), task.nodeLabels.end(), [&](const auto& wanted) {
     return std::find(node.labels.begin(), node.labels.end(), wanted) != node.labels.end();
   });
+}
+
+std::string labelsText(const model::TaskShape& task) {
+  std::string text;
+  for (const auto& [name, value] : task.nodeLabels)
+    text += (text.empty() ? "" : ", ") + name + "=" + value;
+  return text;
 }
 
 std::string kindText(const model::GpuRequest& request) {

@@ -27,6 +27,9 @@ namespace bole::scheduler {
 // Has the node all the labels that the task asks for?
 [[nodiscard]] bool labelsMatch(const model::TaskShape& task, const model::Node& node);
 
+// "disk=ssd, zone=a".
+[[nodiscard]] std::string labelsText(const model::TaskShape& task);
+
 // "A100, 80 GiB or more" for people; "GPU" where any will do.
 [[nodiscard]] std::string kindText(const model::GpuRequest& request);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "scheduler/match.h"
 #include "scheduler/place.h"
@@ -35,11 +36,8 @@ std::string plural(std::string kind, std::int64_t count) {
 
 // "A100 GPU", "A100 GPU on nodes with disk=ssd".
 std::string kindOf(const model::TaskShape& task) {
-  auto text = kindText(task.gpus);
-  std::string labels;
-  for (const auto& [name, value] : task.nodeLabels)
-    labels += (labels.empty() ? "" : ", ") + name + "=" + value;
-  return labels.empty() ? text : text + " on nodes with " + labels;
+  const auto labels = labelsText(task);
+  return kindText(task.gpus) + (labels.empty() ? "" : " on nodes with " + labels);
 }
 
 // "0.5 of an A100 GPU", "10 GiB of a GPU".
@@ -52,19 +50,34 @@ std::string partText(const model::TaskShape& task) {
   return part + " of one " + kindOf(task);
 }
 
-// How many times what one replica takes of one GPU is free on the node.
-std::int64_t partsFree(const FreeNode& node, const model::TaskShape& task) {
-  const auto possible = candidates(node, task.gpus);
-  if (task.gpus.isWhole()) return static_cast<std::int64_t>(possible.size());
-  std::int64_t parts = 0;
-  for (const auto gpu : possible) {
+// How many times what one replica takes of one GPU is free, of each GPU of the node that has any.
+std::vector<std::int64_t> partsOfEach(const FreeNode& node, const model::TaskShape& task) {
+  std::vector<std::int64_t> parts;
+  for (const auto gpu : candidates(node, task.gpus)) {
     const auto grant = grantOf(task.gpus, node.node->gpus[gpu]);
     auto here = node.share[gpu].value / grant.share.value;
     if (grant.memory.value > 0)
       here = std::min(here, node.gpuMemory[gpu].value / grant.memory.value);
-    parts += here;
+    parts.push_back(here);
   }
   return parts;
+}
+
+std::int64_t partsFree(const FreeNode& node, const model::TaskShape& task) {
+  const auto parts = partsOfEach(node, task);
+  return std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
+}
+
+// How many replicas, at most `enough`, the node's GPUs serve: each has its parts on different GPUs.
+std::int64_t servedByGpus(const FreeNode& node, const model::TaskShape& task, std::int64_t enough) {
+  const auto parts = partsOfEach(node, task);
+  std::int64_t replicas = 0;
+  for (; replicas < enough; ++replicas) {
+    std::int64_t usable = 0;
+    for (const auto here : parts) usable += std::min(here, replicas + 1);
+    if (usable < (replicas + 1) * task.gpus.count) break;
+  }
+  return replicas;
 }
 
 // Too few parts of GPUs are free; said with the largest one, so that it is clear why two halves do
@@ -106,7 +119,7 @@ std::int64_t replicasThatFit(const World& world, const model::TaskShape& task, N
     if (needs.memory && task.memory.value > 0)
       here = std::min(here, node.memory.value / task.memory.value);
     if (task.gpus.count > 0 && here > 0) {
-      here = std::min(here, partsFree(node, task) / task.gpus.count);
+      here = servedByGpus(node, task, here);
     }
     all += std::max<std::int64_t>(here, 0);
     if (all >= enough) return enough;
@@ -148,13 +161,6 @@ model::Reason lackingBeside(const World& world, const model::TaskShape& task, st
   return shortage(obstacle, each, most, "on one node" + where);
 }
 
-model::Reason lackingLabels(const model::TaskShape& task) {
-  std::string labels;
-  for (const auto& [name, value] : task.nodeLabels)
-    labels += (labels.empty() ? "" : ", ") + name + "=" + value;
-  return shortage(Obstacle::kLabels, 1, 0, labels);
-}
-
 std::optional<model::Reason> lackingGpus(const World& world, const model::TaskShape& task,
                                          std::int64_t replicas) {
   std::int64_t total = 0;
@@ -185,7 +191,7 @@ std::optional<model::Reason> lackingOf(const World& world, const model::TaskShap
   const bool labelled = std::any_of(nodes.begin(), nodes.end(), [&](const FreeNode& node) {
     return labelsMatch(task, *node.node);
   });
-  if (!labelled) return lackingLabels(task);
+  if (!labelled) return shortage(Obstacle::kLabels, 1, 0, labelsText(task));
   if (task.gpus.count > 0) {
     if (auto gpus = lackingGpus(world, task, replicas)) return gpus;
   }
@@ -236,12 +242,12 @@ Amount leastAmount(const World& world, const model::JobShape& shape) {
   return all;
 }
 
-model::Reason refusedBy(const Queues& queues, const Queues::Refusal& refusal, std::int64_t needed) {
+model::Reason refusedBy(const Queues& queues, const Queues::Refusal& refusal) {
   const auto& queue = queues.at(refusal.queue);
   const auto obstacle = refusal.borrows  ? Obstacle::kGuaranteed
                         : refusal.ofUser ? Obstacle::kUserLimit
                                          : Obstacle::kQueueLimit;
-  auto reason = shortage(obstacle, needed, refusal.most, queues.nameOf(refusal.dimension));
+  auto reason = shortage(obstacle, refusal.needed, refusal.most, queues.nameOf(refusal.dimension));
   reason.queue = queue.name;
   return reason;
 }
@@ -319,14 +325,11 @@ std::vector<model::Reason> lackingHardware(World& world, model::JobShape shape) 
 
 // The queue refuses a kind of GPU of which there are some: what it said where the gang broke off.
 std::optional<model::Reason> refusedKind(World& world, const Claim& claim) {
-  const auto& shape = claim.shape;
   const auto mark = world.mark();
   const auto gang = placeRanks(world, claim);
   world.rollBack(mark);
   if (!gang.refusal) return std::nullopt;
-  const auto& task = shape.tasks[gang.lacking ? gang.lacking->task : 0];
-  return refusedBy(world.queues(), *gang.refusal,
-                   std::int64_t{task.gpus.count} * task.gpus.share.value);
+  return refusedBy(world.queues(), *gang.refusal);
 }
 
 // "GPU", "GPUs", "A100 GPUs of 80 GiB or more".
@@ -369,7 +372,7 @@ std::vector<model::Reason> obstacles(World& world, const Claim& claim) {
     reasons.back().queue = queues.at(*full).name;
   }
   const auto refusal = queues.refusal(queue, least, holdOf(claim));
-  if (refusal) reasons.push_back(refusedBy(queues, *refusal, least.of[refusal->dimension]));
+  if (refusal) reasons.push_back(refusedBy(queues, *refusal));
   for (auto& reason : lackingHardware(world, shape)) reasons.push_back(std::move(reason));
   if (reasons.empty()) {
     if (auto kind = refusedKind(world, claim)) reasons.push_back(std::move(*kind));

@@ -211,14 +211,16 @@ std::optional<Queues::Refusal> Queues::refusal(std::size_t queue, const Amount& 
     const auto& node = nodes_[q];
     for (std::size_t d = 0; d < dimensions(); ++d) {
       if (within(node.use.of[d], more.of[d], node.limit.of[d])) continue;
-      return Refusal{q, d, std::max<std::int64_t>(node.limit.of[d] - node.use.of[d], 0)};
+      return Refusal{q, d, more.of[d],
+                     std::max<std::int64_t>(node.limit.of[d] - node.use.of[d], 0)};
     }
     if (!node.usersCount || !hold.user.isSet()) continue;
     const auto* own = useOf(q, hold.user);
     for (std::size_t d = 0; d < dimensions(); ++d) {
       const auto used = own ? own->use.of[d] : 0;
       if (within(used, more.of[d], node.perUser.of[d])) continue;
-      return Refusal{q, d, std::max<std::int64_t>(node.perUser.of[d] - used, 0), false, true};
+      return Refusal{q,     d,   more.of[d], std::max<std::int64_t>(node.perUser.of[d] - used, 0),
+                     false, true};
     }
   }
   return hold.firm ? borrowRefusal(queue, more) : std::nullopt;
@@ -243,7 +245,8 @@ std::optional<Queues::Refusal> Queues::borrowRefusal(std::size_t queue, const Am
     }
     if (after <= before || after <= capacity_.of[d]) continue;
     const auto most = std::max(capacity_.of[d], before) - (after - more.of[d]);
-    return Refusal{queue, d, std::clamp<std::int64_t>(most, 0, more.of[d] - 1), true, false};
+    return Refusal{queue, d,    more.of[d], std::clamp<std::int64_t>(most, 0, more.of[d] - 1),
+                   true,  false};
   }
   return std::nullopt;
 }
@@ -350,8 +353,8 @@ double Queues::shareOf(std::size_t queue) const {
   for (std::size_t d = 0; d < dimensions(); ++d) {
     if (capacity_.of[d] <= 0) continue;
     auto used = static_cast<double>(nodes_[queue].use.of[d]);
-    if (remembers_ && d < kFirstKind) used = used * kNowBesidePast + nodes_[queue].past[d];
-    if (remembers_ && d >= kFirstKind) continue;  // the past of kinds is not kept
+    // The past of kinds is not kept: they count with what is held now alone.
+    if (remembers_) used = used * kNowBesidePast + (d < kFirstKind ? nodes_[queue].past[d] : 0);
     most = std::max(most, used / static_cast<double>(capacity_.of[d]));
   }
   return most / nodes_[queue].weight;

@@ -103,6 +103,7 @@ class Queues {
   struct Refusal {
     std::size_t queue = 0;
     std::size_t dimension = 0;
+    std::int64_t needed = 0;
     std::int64_t most = 0;  // what could still be taken there, 0 or more
     bool borrows = false;   // not a limit: others are guaranteed what is left, and this cannot be
                             // stopped for them

@@ -54,6 +54,8 @@ TEST(ComputeCapability, IsReadInTenths) {
   EXPECT_EQ(computeTenths("8.9"), 89u);
   EXPECT_EQ(computeTenths("12.0"), 120u);
   EXPECT_EQ(computeTenths("9"), 90u);
+  EXPECT_EQ(computeTenths("12"), 120u);
+  EXPECT_EQ(computeTenths("."), 0u);
   EXPECT_EQ(computeTenths(""), 0u);
   EXPECT_EQ(computeTenths("x.y"), 0u);
 }
@@ -154,6 +156,34 @@ TEST(Shares, AQueueIsChargedWithItsParts) {
   const auto plan = cloud.plan();
   EXPECT_EQ(plan.starts.size(), 3u);
   EXPECT_EQ(onlyReason(plan).obstacle, Obstacle::kQueueLimit);
+}
+
+// A part by memory has no share until its GPU is known: the reason counts what the limit counted.
+TEST(Shares, APartByMemoryIsCountedInTheReasonToo) {
+  Cloud cloud;
+  cloud.add(nodeWithMemory(4, 24));
+  auto queue = queueOf("q", -1);
+  queue.limit.gpus = MilliGpu(600);
+  const auto q = cloud.addQueue(queue);
+  for (int i = 0; i < 2; ++i) cloud.queued(in(q, part(0, 12)));
+  const auto plan = cloud.plan();
+  EXPECT_EQ(plan.starts.size(), 1u);
+  EXPECT_EQ(explain({onlyReason(plan)}),
+            "waits for room in queue q: needs 0.5 GPUs, 0.1 are left under its limit");
+}
+
+// Each replica has its parts on different GPUs.
+TEST(Shares, TwoPartsOfOneRankAreOnTwoGpus) {
+  Cloud cloud;
+  cloud.add(nodeOf(1));
+  auto shape = part(250);
+  shape.tasks[0].gpus.count = 2;
+  EXPECT_FALSE(canEverRun(cloud.tables, shape));
+  cloud.add(nodeOf(2));
+  cloud.queued(shape);
+  const auto plan = cloud.plan();
+  ASSERT_EQ(plan.starts.size(), 1u);
+  EXPECT_EQ(plan.starts[0].ranks[0].gpus, (std::vector<std::uint32_t>{0, 1}));
 }
 
 // A gang of parts may share one GPU.

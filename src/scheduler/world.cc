@@ -17,6 +17,12 @@ std::vector<const model::Node*> presentIn(const model::Tables& tables) {
   return nodes;
 }
 
+bool isIdle(const FreeNode& free, std::size_t gpu) {
+  const auto& device = free.node->gpus[gpu];
+  return free.share[gpu] == kWholeGpu && free.gpuMemory[gpu] == device.memory &&
+         device.health == model::GpuHealth::kHealthy;
+}
+
 FreeNode freeOf(NodeId id, const model::NodeRecord& record, bool empty) {
   FreeNode free;
   free.id = id;
@@ -24,13 +30,11 @@ FreeNode freeOf(NodeId id, const model::NodeRecord& record, bool empty) {
   free.cpus = empty ? record.node->cpus : record.node->cpus - record.cpusUsed;
   free.memory = empty ? record.node->memory : record.node->memory - record.memoryUsed;
   for (std::size_t i = 0; i < record.node->gpus.size(); ++i) {
-    const bool healthy = record.node->gpus[i].health == model::GpuHealth::kHealthy;
     const auto& gpu = record.node->gpus[i];
     free.share.push_back(empty ? kWholeGpu : kWholeGpu - record.gpuUsed[i]);
     free.gpuMemory.push_back(empty ? gpu.memory : gpu.memory - record.gpuMemoryUsed[i]);
-    const bool idle = free.share[i] == kWholeGpu && free.gpuMemory[i] == gpu.memory && healthy;
-    free.idle.push_back(idle);
-    free.idleCount += idle ? 1 : 0;
+    free.idle.push_back(isIdle(free, i));
+    free.idleCount += free.idle[i] ? 1 : 0;
   }
   return free;
 }
@@ -214,12 +218,9 @@ void World::apply(const Change& change, bool taken) {
     auto& free = nodes_[change.node];
     const auto sign = taken ? -1 : 1;
     for (const auto& part : change.gpus) {
-      const auto& gpu = free.node->gpus[part.gpu];
       free.share[part.gpu] += part.share * sign;
       free.gpuMemory[part.gpu] += part.memory * sign;
-      const bool idle = free.share[part.gpu] == kWholeGpu &&
-                        free.gpuMemory[part.gpu] == gpu.memory &&
-                        gpu.health == model::GpuHealth::kHealthy;
+      const bool idle = isIdle(free, part.gpu);
       free.idleCount +=
           static_cast<std::int64_t>(idle) - static_cast<std::int64_t>(free.idle[part.gpu]);
       free.idle[part.gpu] = idle;

@@ -131,6 +131,7 @@ class JobReader {
          }},
         {"compute_capability",
          [&](const Value& v) {
+           task.computeAt = v.at;
            return readBy(reader_, v, "a compute capability (8.0)", parseComputeCapability,
                          task.computeMin);
          }},

@@ -138,17 +138,18 @@ std::string fieldName(const std::optional<Position>& at, const char* field, cons
   return at ? field : fmt::format("task '{}': {}", task.text.name, field);
 }
 
-// Memory of a GPU without a part of its time: the part is what the memory is of the whole.
-Result<void> applyShares(Session& session, JobDraft& draft) {
+// What fields of their own say of the task's GPUs. Memory of a GPU without a part of its time: the
+// part is what the memory is of the whole.
+Result<void> applyGpuFields(Session& session, JobDraft& draft) {
   for (auto& task : draft.tasks) {
     auto& gpus = task.shape.gpus;
-    gpus.computeMin = gpus.count > 0 ? task.computeMin : 0;
-    if (task.gpuMemory && gpus.count == 0) {
-      return fail(session.reader
-                      .error(task.gpuMemoryAt.value_or(task.at),
-                             fieldName(task.gpuMemoryAt, "gpu_memory", task) + ": of no GPU")
+    for (const auto& [at, field] : {std::pair(task.gpuMemoryAt, "gpu_memory"),
+                                    std::pair(task.computeAt, "compute_capability")}) {
+      if (!at || gpus.count > 0) continue;
+      return fail(session.reader.error(*at, std::string(field) + ": of no GPU")
                       .withHint("say how many: gpus: 1"));
     }
+    gpus.computeMin = std::max(gpus.computeMin, task.computeMin);
     if (task.gpuMemory) {
       gpus.shareMemory = task.gpuMemory;
       if (gpus.share == kWholeGpu) gpus.share = MilliGpu(0);
@@ -254,7 +255,7 @@ Result<Parsed> finishJob(Session& session, JobDraft draft) {
   BOLE_TRY(checkMemory(session.reader, draft));
   BOLE_TRY(chooseRuntime(session, draft));
   BOLE_TRY(checkMounts(session, draft));
-  BOLE_TRY(applyShares(session, draft));
+  BOLE_TRY(applyGpuFields(session, draft));
   warnOfVariables(session, draft);
   warnOfFixedPorts(session, draft);
   warnOfUnpublishedPorts(session, draft);

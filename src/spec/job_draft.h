@@ -52,7 +52,8 @@ struct TaskDraft {
   std::optional<Position> gpusAt;  // of its GPUs, where one field names them
   std::optional<Bytes> gpuMemory;  // of each of them
   std::optional<Position> gpuMemoryAt;
-  std::uint32_t computeMin = 0;   // of each of them
+  std::uint32_t computeMin = 0;  // of each of them
+  std::optional<Position> computeAt;
   std::optional<Position> envAt;  // of its variables, the same
 };
 

@@ -146,11 +146,6 @@ class ResourceReader {
     if (memory && memory->first > 0) {
       out_.gpuMemory = kMiB * memory->first;
       if (!count) out_.gpus = 1;
-      reader_.warn(
-          memory->second.at,
-          fmt::format(
-              "{}: GPUs are not divided by memory yet: each is a whole one of at least that much",
-              memory->second.path));
     }
     BOLE_ASSIGN(const auto cores, readCount(kCoreNames, 100));
     if (cores && cores->first > 0) {

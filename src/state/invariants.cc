@@ -9,6 +9,8 @@
 namespace bole::state {
 namespace {
 
+using UseOfQueues = std::map<QueueId, model::QueueUse>;
+
 struct Held {
   std::vector<MilliGpu> gpus;
   std::vector<Bytes> gpuMemory;
@@ -22,7 +24,8 @@ Error broken(std::string what) {
 
 // 4. Each allocation belongs to one live attempt, each live attempt to one job, each job to one
 // project.
-Result<void> checkOwners(const model::Tables& tables, std::map<NodeId, Held>& held) {
+Result<void> checkOwners(const model::Tables& tables, std::map<NodeId, Held>& held,
+                         UseOfQueues& uses) {
   Result<void> result;
   tables.attempts.forEach([&](AttemptId id, const model::AttemptRecord& attempt) {
     const auto* job = tables.jobs.find(attempt.job);
@@ -48,10 +51,32 @@ Result<void> checkOwners(const model::Tables& tables, std::map<NodeId, Held>& he
       }
       sum.cpus += task.cpus;
       sum.memory += task.memory;
+      auto& use = uses[job->shape->queue];
+      for (std::size_t i = 0; i < rank.gpus.size(); ++i) use.gpusHeld += rank.grant(i).share;
+      use.cpusHeld += task.cpus;
+      use.memoryHeld += task.memory;
     }
     return true;
   });
   return result;
+}
+
+// 3, of queues.
+Result<void> checkQueues(const model::Tables& tables, UseOfQueues& uses) {
+  Result<void> result;
+  tables.queueUse.forEach([&](QueueId id, const model::QueueUse& use) {
+    const auto& own = uses[id];
+    if (own.gpusHeld == use.gpusHeld && own.cpusHeld == use.cpusHeld &&
+        own.memoryHeld == use.memoryHeld) {
+      uses.erase(id);
+      return true;
+    }
+    result = fail(broken(fmt::format("queue {} counts {} thousandths of GPUs, its jobs hold {}",
+                                     id.value, use.gpusHeld.value, own.gpusHeld.value)));
+    return false;
+  });
+  if (!result || uses.empty()) return result;
+  return fail(broken(fmt::format("queue {} is not counted", uses.begin()->first.value)));
 }
 
 // 1. On each GPU the shares sum to at most 1000, and their memory to what it has. 3. Use is the sum
@@ -109,7 +134,9 @@ Result<void> checkJob(const model::Tables& tables, const model::JobRecord& job) 
 
 Result<void> checkInvariants(const model::Tables& tables) {
   std::map<NodeId, Held> held;
-  BOLE_TRY(checkOwners(tables, held));
+  UseOfQueues uses;
+  BOLE_TRY(checkOwners(tables, held, uses));
+  BOLE_TRY(checkQueues(tables, uses));
   Result<void> result;
   tables.nodes.forEach([&](NodeId id, const model::NodeRecord& node) {
     result = checkNode(node, held[id]);

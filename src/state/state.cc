@@ -27,6 +27,19 @@ MilliGpu milliGpus(const model::RankPlacement& rank) {
   return total;
 }
 
+// What the queue holds from the time to which its use is reckoned.
+void holdInQueue(model::Tables& tables, const model::JobShape& shape,
+                 const model::RankPlacement& rank, int sign) {
+  auto* use = tables.queueUse.edit(shape.queue);
+  if (!use) {
+    tables.queueUse.put(shape.queue, {shape.queue, tables.time});
+    use = tables.queueUse.edit(shape.queue);
+  }
+  use->gpusHeld += milliGpus(rank) * sign;
+  use->cpusHeld += shape.tasks[rank.task].cpus * sign;
+  use->memoryHeld += shape.tasks[rank.task].memory * sign;
+}
+
 }  // namespace
 
 // Folds each kind of event. Every function checks first and changes afterwards, so that a refused
@@ -50,6 +63,8 @@ struct Folder {
   Outcome operator()(const model::ClockAdjusted& event) {
     if (event.leap.value < 0) return refuse("ledger time cannot leap back");
     state.tables_.leaps += event.leap;
+    // What ledger time skipped is nobody's use, and no time in which use is forgotten.
+    reckonUse(time - event.leap);
     return {};
   }
 
@@ -246,13 +261,7 @@ struct Folder {
   Outcome operator()(const model::PolicySet& event) {
     if (auto sound = checkPolicy(event.policy); !sound) return refuse(sound.error().message());
     for (const auto& queue : event.policy.queues) raise(state.tables_.lastQueue, queue.id.value);
-    // Another half-life counts from here on.
-    std::vector<model::QueueUse> uses;
-    state.tables_.queueUse.forEach([&](QueueId, const model::QueueUse& use) {
-      uses.push_back(model::useAt(use, time, state.tables_.policy->halfLife));
-      return true;
-    });
-    for (const auto& use : uses) state.tables_.queueUse.put(use.id, use);
+    reckonUse(time);  // another half-life counts from here on
     state.tables_.policy = std::make_shared<const model::Policy>(event.policy);
     return {};
   }
@@ -286,6 +295,17 @@ struct Folder {
 
  private:
   static void raise(std::uint64_t& highest, std::uint64_t id) { highest = std::max(highest, id); }
+
+  // All means as they were at `until`, and from now on.
+  void reckonUse(Timestamp until) const {
+    std::vector<model::QueueUse> uses;
+    state.tables_.queueUse.forEach([&](QueueId, const model::QueueUse& use) {
+      uses.push_back(model::useAt(use, until, state.tables_.policy->halfLife));
+      uses.back().at = time;
+      return true;
+    });
+    for (const auto& use : uses) state.tables_.queueUse.put(use.id, use);
+  }
 
   static std::size_t highestHeld(const model::NodeRecord& node) {
     std::size_t held = 0;
@@ -367,15 +387,15 @@ struct Folder {
     }
     node->cpusUsed += task.cpus * sign;
     node->memoryUsed += task.memory * sign;
-    auto* use = state.tables_.queueUse.edit(shape.queue);
-    if (!use) {
-      state.tables_.queueUse.put(shape.queue, {shape.queue, time});
-      use = state.tables_.queueUse.edit(shape.queue);
-    }
-    *use = model::useAt(*use, time, state.tables_.policy->halfLife);
-    use->gpusHeld += milliGpus(rank) * sign;
-    use->cpusHeld += task.cpus * sign;
-    use->memoryHeld += task.memory * sign;
+    reckonQueue(shape.queue);
+    holdInQueue(state.tables_, shape, rank, sign);
+  }
+
+  void reckonQueue(QueueId queue) const {
+    const auto* known = state.tables_.queueUse.find(queue);
+    state.tables_.queueUse.put(queue,
+                               known ? model::useAt(*known, time, state.tables_.policy->halfLife)
+                                     : model::QueueUse{queue, time});
   }
 };
 
@@ -389,6 +409,16 @@ State::State(model::Tables tables) : tables_(std::move(tables)) {
     if (attempt.live) live_.insert(id);
     return true;
   });
+  if (tables_.queueUse.size() == 0) countUse();
+}
+
+// A snapshot of before use was counted knows only who holds what now.
+void State::countUse() {
+  for (const auto id : live_) {
+    const auto& attempt = *tables_.attempts.find(id);
+    const auto& shape = *tables_.jobs.find(attempt.job)->shape;
+    for (const auto& rank : attempt.ranks) holdInQueue(tables_, shape, rank, 1);
+  }
 }
 
 Result<void> State::apply(const model::Event& event, std::uint64_t sequence, Timestamp time) {

@@ -43,6 +43,7 @@ class State {
 
  private:
   friend struct Folder;
+  void countUse();
 
   model::Tables tables_;
   std::set<QueueKey> queued_;  // QUEUED jobs

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "model/use.h"
+
 namespace bole::state {
 namespace {
 
@@ -139,6 +141,118 @@ TEST_F(StateTest, ASmallerInventoryDoesNotForgetWhatIsHeld) {
   EXPECT_EQ(state_.tables().nodes.find(NodeId(1))->gpuUsed[3], MilliGpu(0));
 }
 
+// ---- parts of GPUs
+
+class Parts : public StateTest {
+ protected:
+  void SetUp() override {
+    auto node = nodeOf(1);
+    node.gpus[0].memory = kGiB * 24;
+    must(model::ProjectCreated{ProjectId(1), SideId(1)});
+    must(model::NodeRegistered{NodeId(1), node});
+    for (std::uint64_t job = 1; job <= 5; ++job) {
+      auto shape = gangOf(1);
+      shape.tasks[0].gpus.share = MilliGpu(250);
+      must(model::JobSubmitted{JobId(job), ProjectId(1), UserId(), shape, SideId(job + 1)});
+    }
+  }
+  [[nodiscard]] model::AttemptPlanned part(std::uint64_t id, std::int64_t share, Bytes memory) {
+    auto event = plan(id, id, {0});
+    event.ranks[0].grants = {{MilliGpu(share), memory}};
+    return event;
+  }
+};
+
+TEST_F(Parts, NeverBeyondTheWholeNorLessThanAskedFor) {
+  mustNot(part(1, 249, kGiB));       // less than asked for
+  mustNot(part(1, 1001, kGiB));      // no part of a GPU
+  mustNot(part(1, 250, kGiB * 25));  // more memory than it has
+  must(part(1, 400, kGiB * 12));
+  must(part(2, 400, kGiB * 6));
+  mustNot(part(3, 250, kGiB));  // 1050 thousandths
+  mustNot(part(3, 250, Bytes(0)));
+  EXPECT_EQ(state_.tables().nodes.find(NodeId(1))->gpuUsed[0], MilliGpu(800));
+  EXPECT_EQ(state_.tables().nodes.find(NodeId(1))->gpuHolder[0], AttemptId());
+  must(model::AttemptEnded{AttemptId(2), model::AttemptOutcome::kCompleted, -1, {}, {}});
+  mustAtOnce(model::JobEnded{JobId(2), JobState::kSucceeded, {}});
+  mustNot(part(3, 250, kGiB * 13));  // 25 GiB
+  must(part(3, 250, kGiB * 12));
+}
+
+// Scheduling 33: four quarters for an hour are one GPU-hour.
+TEST_F(Parts, FourQuartersForAnHourAreOneGpuHour) {
+  for (std::uint64_t id = 1; id <= 4; ++id) must(part(id, 250, kGiB * 6));
+  const auto begin = state_.tables().time;
+  std::int64_t used = 0;
+  for (std::uint64_t id = 1; id <= 4; ++id) {
+    const auto planned = state_.tables().attempts.find(AttemptId(id))->plannedAt;
+    const auto end = planned + hours(1);
+    ASSERT_TRUE(state_.apply(
+        model::AttemptEnded{AttemptId(id), model::AttemptOutcome::kCompleted, -1, {}, {}},
+        state_.tables().sequence + 1, end));
+    mustAtOnce(model::JobEnded{JobId(id), JobState::kSucceeded, {}});
+    used += job(id).milliGpuMicros;
+  }
+  EXPECT_GT(state_.tables().time, begin);
+  EXPECT_EQ(used, kWholeGpu.value * hours(1).value);
+}
+
+// ---- what queues have used
+
+class QueueUses : public StateTest {
+ protected:
+  void at(Duration later, const model::Event& event) {
+    const auto done = state_.apply(event, state_.tables().sequence + 1, start_ + later);
+    ASSERT_TRUE(done) << done.error().message();
+    EXPECT_TRUE(checkInvariants(state_.tables()));
+  }
+  [[nodiscard]] model::QueueUse use(Duration later) const {
+    return model::useAt(*state_.tables().queueUse.find(QueueId(1)), start_ + later,
+                        state_.tables().policy->halfLife);
+  }
+  void SetUp() override {
+    StateTest::SetUp();
+    start_ = state_.tables().time;
+    at(Duration(0), plan(1, 1, {0, 1}));
+  }
+  Timestamp start_;
+  const Duration half_ = model::Policy().halfLife;
+};
+
+TEST_F(QueueUses, RiseByHalfEachHalfLifeAndFallLikewise) {
+  EXPECT_EQ(use(Duration(0)).gpus, 0);
+  EXPECT_DOUBLE_EQ(use(half_).gpus, 1000);
+  EXPECT_DOUBLE_EQ(use(half_ * 2).gpus, 1500);
+  EXPECT_DOUBLE_EQ(use(half_).cpus, 1000) << "one CPU for each of the two ranks";
+  at(half_, model::AttemptEnded{AttemptId(1), model::AttemptOutcome::kCompleted, -1, {}, {}});
+  EXPECT_EQ(use(half_).gpusHeld, MilliGpu(0));
+  EXPECT_DOUBLE_EQ(use(half_ * 2).gpus, 500);
+}
+
+TEST_F(QueueUses, AnotherHalfLifeCountsFromWhenItIsSet) {
+  auto policy = model::Policy();
+  policy.halfLife = half_ * 2;
+  at(half_, model::PolicySet{policy});
+  EXPECT_DOUBLE_EQ(use(half_).gpus, 1000);
+  EXPECT_DOUBLE_EQ(use(half_ * 3).gpus, 1500);
+}
+
+// A snapshot that is older than the counting.
+TEST_F(QueueUses, WhatIsHeldIsCountedWhereNothingWas) {
+  auto old = state_.tables();
+  old.queueUse = {};
+  const State again(old);
+  const auto sound = checkInvariants(again.tables());
+  EXPECT_TRUE(sound) << sound.error().message();
+  EXPECT_EQ(again.tables().queueUse.find(QueueId(1))->gpusHeld, kWholeGpu * 2);
+}
+
+TEST_F(QueueUses, WhatLedgerTimeSkippedIsNobodysUse) {
+  at(half_, model::ClockAdjusted{half_, half_, half_});
+  EXPECT_EQ(use(half_).gpus, 0);
+  EXPECT_DOUBLE_EQ(use(half_ * 2).gpus, 1000);
+}
+
 TEST_F(StateTest, InvariantsSeeAWrongTable) {
   must(plan(1, 1, {0, 1}));
   auto tables = state_.tables();
@@ -152,6 +266,12 @@ TEST_F(StateTest, InvariantsSeeAWrongTable) {
   EXPECT_FALSE(checkInvariants(tables));
   tables = state_.tables();
   tables.attempts.edit(AttemptId(1))->ranks.pop_back();
+  EXPECT_FALSE(checkInvariants(tables));
+  tables = state_.tables();
+  tables.queueUse.edit(QueueId(1))->gpusHeld = MilliGpu(0);
+  EXPECT_FALSE(checkInvariants(tables));
+  tables = state_.tables();
+  tables.nodes.edit(NodeId(1))->gpuMemoryUsed[0] = kGiB;
   EXPECT_FALSE(checkInvariants(tables));
 }
 

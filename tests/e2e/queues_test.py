@@ -21,7 +21,7 @@ class Queues:
         self.bole = bole
 
     def submit(self, *arguments, name):
-        self.bole.run("run", "-d", "--name", name, "-c", "0.1", *arguments, "--", "sleep", "600", check=0)
+        self.bole.run("run", "-d", "--no-upload", "--name", name, "-c", "0.1", *arguments, "--", "sleep", "600", check=0)
 
     def wait(self, state, *names):
         for name in names:
@@ -45,7 +45,7 @@ class Queues:
         assert len(self.bole.get("/v1/queues")["queues"]) == 3, "a wrong file changes nothing"
 
     def unknown_queue(self):
-        done = self.bole.run("run", "--queue", "lap", "--", "true", check=3)
+        done = self.bole.run("run", "--no-upload", "--queue", "lap", "--", "true", check=3)
         assert "found lap, expected one of default, lab, night" in done.stderr, done.stderr
 
     def limit_and_borrowing(self):
@@ -66,12 +66,16 @@ class Queues:
         assert sorted(states) == ["QUEUED", "RUNNING", "RUNNING"], states
         stopped = f"night-{states.index('QUEUED')}"
         attempt = self.bole.job(stopped)["attempts"][-1]
-        assert attempt["outcome"] == "stopped", attempt
+        assert (attempt["outcome"], attempt["stop"]) == ("stopped", "preempted"), attempt
+        assert attempt["stopped_for"] == self.bole.job("lab-0")["summary"]["id"], attempt
+        self.bole.run("stop", "night-3")
+        self.wait("CANCELLED", "night-3")
         self.bole.run("stop", "lab-0")
         self.wait("RUNNING", stopped)
-        assert self.bole.job("night-3")["summary"]["state"] == "QUEUED", "who was stopped comes before who came later"
-        self.bole.run("stop", "night-0", "night-1", "night-2", "night-3")
-        self.wait("CANCELLED", "night-0", "night-1", "night-2", "night-3")
+        shown = self.bole.run("show", stopped).stdout
+        assert f"made room for job {attempt['stopped_for']}" in shown, shown
+        self.bole.run("stop", "night-0", "night-1", "night-2")
+        self.wait("CANCELLED", "night-0", "night-1", "night-2")
 
     def user_limit(self):
         for number in range(3):
@@ -97,6 +101,31 @@ class Queues:
         shown = self.bole.run("show", "firm").stdout
         assert "not preemptible" in shown, shown
 
+    def parts(self):
+        """Three halves of one kind of GPU: two share one, each is told its part, and the bill counts halves."""
+        self.bole.run("stop", "firm", "plain", "spot")
+        self.wait("CANCELLED", "firm", "plain", "spot")
+        spec = ("name: half-{0}\ngpus: 0.5\ncpus: 0.1\n"
+                "command: 'echo part $BOLE_GPU_SHARES $BOLE_GPU_MEMORY_BYTES; sleep 600'\n")
+        halves = [self.bole.submit(spec.format(number)) for number in range(2)]
+        for job in halves:
+            self.bole.wait_for(job, ("RUNNING",))
+            self.bole.wait_until(lambda job=job: "part 500 21474836480" in self.bole.lines(job), "the rank knows its part", 10)
+        places = [[(rank["node"], rank["gpus"]) for rank in self.bole.job(job)["attempts"][-1]["ranks"]] for job in halves]
+        assert places[0] == places[1], places
+        shared = [gpu for gpu in self.bole.get("/v1/gpus")["gpus"] if gpu.get("sharers")]
+        assert [gpu["sharers"] for gpu in shared] == [halves], shared
+        assert f"1: {halves[0]}, {halves[1]}" in self.bole.run("gpus").stdout
+        refused = self.bole.run("run", "--no-upload", "--gpus", "T4:0.5", "--", "true", check=4).stderr
+        assert "0.5 of one T4 GPU" in refused, refused
+        warned = self.bole.run("run", "--no-upload", "--dry-run", "--gpus", "0.5", "--", "true", check=0).stderr
+        assert "nothing yet keeps a rank from taking more" in warned, warned
+        for job in halves:
+            self.bole.stop(job)
+            detail = self.bole.wait_for(job)
+            lasted = detail["attempts"][-1]["ended_at"] - detail["attempts"][-1]["planned_at"]
+            assert abs(detail["gpu_milliseconds"] - lasted / 2000) <= 1, (detail["gpu_milliseconds"], lasted)
+
     def restart(self):
         self.bole.kill()
         self.bole.up()
@@ -110,7 +139,7 @@ def main():
         bole.up()
         queues = Queues(bole)
         for step in (queues.policy, queues.unknown_queue, queues.limit_and_borrowing, queues.reclaim, queues.user_limit, queues.spot,
-                     queues.restart):
+                     queues.parts, queues.restart):
             step()
             print(f"{step.__name__}: ok", flush=True)
     return 0

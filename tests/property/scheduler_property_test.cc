@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "scheduler/match.h"
 #include "scheduler/obstacles.h"
 #include "scheduler/world.h"
 #include "small_cloud.h"
@@ -57,10 +58,12 @@ TEST(Property, NoPartialGangAndNothingGivenTwice) {
         const auto& task = shape.tasks[rank.task];
         auto& room = rooms.at(rank.node);
         EXPECT_EQ(rank.gpus.size(), task.gpus.count);
-        for (const auto gpu : rank.gpus) {
-          EXPECT_TRUE(room.idle.at(gpu));
-          room.idle[gpu] = false;
+        for (std::size_t i = 0; i < rank.gpus.size(); ++i) {
+          EXPECT_EQ(rank.grant(i).share, task.gpus.share);
+          room.share.at(rank.gpus[i]) -= rank.grant(i).share.value;
+          EXPECT_GE(room.share[rank.gpus[i]], 0);
         }
+        EXPECT_TRUE(scheduler::labelsMatch(task, *room.node));
         room.cpus -= task.cpus.value;
         room.memory -= task.memory.value;
         EXPECT_GE(room.cpus, 0);
@@ -220,7 +223,7 @@ TEST(Property, AReasonIsEnough) {
       if (named.contains(Obstacle::kStopping) || named.contains(Obstacle::kGuaranteed)) continue;
       std::int64_t gpus = 0;
       for (const auto& task : shape.tasks)
-        gpus += kWholeGpu.value * task.gpus.count * task.minAvailable;
+        gpus += task.gpus.share.value * task.gpus.count * task.minAvailable;
       for (auto id = shape.queue; id.isSet(); id = policy.find(id)->parent) {
         const auto& queue = *policy.find(id);
         if (!queue.limit.gpus || limits.contains(queue.name)) continue;
@@ -233,8 +236,11 @@ TEST(Property, AReasonIsEnough) {
             << scheduler::explain(waiting.reasons);
       }
       for (auto& task : shape.tasks) {
-        if (named.contains(Obstacle::kGpus) || named.contains(Obstacle::kGpusPerNode))
+        if (named.contains(Obstacle::kGpus) || named.contains(Obstacle::kGpusPerNode) ||
+            named.contains(Obstacle::kGpuShare)) {
           task.gpus.count = 0;
+        }
+        if (named.contains(Obstacle::kLabels)) task.nodeLabels.clear();
         if (named.contains(Obstacle::kCpus)) task.cpus = MilliCpu(0);
         if (named.contains(Obstacle::kMemory)) task.memory = Bytes(0);
       }

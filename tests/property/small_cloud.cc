@@ -26,6 +26,7 @@ void SmallCloud::addNodes() {
     for (std::uint32_t a = 0; a + 1 < node.gpus.size(); a += 2) {
       if (chance(50)) scheduler::link(node, a, a + 1, 4);
     }
+    if (making_.labels && chance(50)) node.labels = {{"disk", "ssd"}};
     cloud.add(node);
   }
 }
@@ -60,6 +61,9 @@ void SmallCloud::addJob() {
     task.cpus = MilliCpu(static_cast<std::int64_t>(below(4)) * 1000);
     task.memory = kGiB * static_cast<std::int64_t>(below(5));
     if (task.gpus.count > 0 && chance(25)) task.gpus.models = {chance(50) ? "H100" : "A100"};
+    if (making_.parts && tasks == 1 && task.gpus.count == 1 && chance(40))
+      task.gpus.share = MilliGpu(static_cast<std::int64_t>(1 + below(9)) * 100);
+    if (making_.labels && chance(10)) task.nodeLabels = {{"disk", "ssd"}};
     if (chance(20)) task.minAvailable = static_cast<std::uint32_t>(1 + below(task.replicas));
     shape.tasks.push_back(task);
   }
@@ -108,7 +112,7 @@ std::map<NodeId, Room> roomIn(const model::Tables& tables) {
     room.cpus = record.node->cpus.value;
     room.memory = record.node->memory.value;
     for (const auto& gpu : record.node->gpus)
-      room.idle.push_back(gpu.health == model::GpuHealth::kHealthy);
+      room.share.push_back(gpu.health == model::GpuHealth::kHealthy ? kWholeGpu.value : 0);
     return true;
   });
   tables.attempts.forEach([&](AttemptId, const model::AttemptRecord& attempt) {
@@ -118,7 +122,8 @@ std::map<NodeId, Room> roomIn(const model::Tables& tables) {
       auto& room = rooms.at(rank.node);
       room.cpus -= shape.tasks[rank.task].cpus.value;
       room.memory -= shape.tasks[rank.task].memory.value;
-      for (const auto gpu : rank.gpus) room.idle[gpu] = false;
+      for (std::size_t i = 0; i < rank.gpus.size(); ++i)
+        room.share[rank.gpus[i]] -= rank.grant(i).share.value;
     }
     return true;
   });
@@ -132,8 +137,9 @@ std::map<QueueId, std::int64_t> gpusOfQueues(const model::Tables& tables, bool w
     const auto& shape = *tables.jobs.find(attempt.job)->shape;
     if (shape.spot && !withSpot) return true;
     std::int64_t gpus = 0;
-    for (const auto& rank : attempt.ranks)
-      gpus += kWholeGpu.value * static_cast<std::int64_t>(rank.gpus.size());
+    for (const auto& rank : attempt.ranks) {
+      for (std::size_t i = 0; i < rank.gpus.size(); ++i) gpus += rank.grant(i).share.value;
+    }
     for (auto id = shape.queue; id.isSet(); id = tables.policy->find(id)->parent) use[id] += gpus;
     return true;
   });
@@ -155,20 +161,25 @@ class Search {
     if (placed == own.replicas) return false;
     for (auto& [id, room] : rooms_) {
       if (id < lowest) continue;  // replicas of a task are alike: only in order
+      if (!scheduler::labelsMatch(own, *room.node)) continue;
+      const auto part = own.gpus.share.value;
       std::vector<std::size_t> free;
-      for (std::size_t g = 0; g < room.idle.size(); ++g) {
-        if (room.idle[g] && scheduler::matches(own.gpus, room.node->gpus[g])) free.push_back(g);
+      for (std::size_t g = 0; g < room.share.size(); ++g) {
+        if (room.share[g] >= part && scheduler::matches(own.gpus, room.node->gpus[g]))
+          free.push_back(g);
       }
       if (free.size() < own.gpus.count || room.cpus < own.cpus.value ||
           room.memory < own.memory.value) {
         continue;
       }
-      free.resize(own.gpus.count);  // of one kind on a node here: which ones does not matter
-      for (const auto g : free) room.idle[g] = false;
+      // Of one kind on a node here, and parts only in jobs where all are equal: which ones does not
+      // matter.
+      free.resize(own.gpus.count);
+      for (const auto g : free) room.share[g] -= part;
       room.cpus -= own.cpus.value;
       room.memory -= own.memory.value;
       const bool fits = from(task, placed + 1, all + 1, id);
-      for (const auto g : free) room.idle[g] = true;
+      for (const auto g : free) room.share[g] += part;
       room.cpus += own.cpus.value;
       room.memory += own.memory.value;
       if (fits) return true;

@@ -18,6 +18,8 @@ struct Making {
   bool tasks = true;      // of several tasks
   bool evictions = true;  // priorities with preemption, spot, firm jobs
   bool limits = true;     // of time
+  bool parts = true;      // of GPUs, in jobs of one task
+  bool labels = true;     // of nodes
 };
 
 class SmallCloud {
@@ -50,7 +52,7 @@ class SmallCloud {
 // Of each node: what is not held by live attempts, counted from them alone.
 struct Room {
   const model::Node* node = nullptr;
-  std::vector<bool> idle;
+  std::vector<std::int64_t> share;  // of each GPU, thousandths; 0 of one that is not healthy
   std::int64_t cpus = 0;
   std::int64_t memory = 0;
 };

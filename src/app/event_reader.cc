@@ -41,6 +41,10 @@ const char* nameOf(model::StopReason reason) {
       return "a rank failed";
     case model::StopReason::kServerDown:
       return "bole down --stop-jobs";
+    case model::StopReason::kDependency:
+      return "what it waited for can never come";
+    case model::StopReason::kNodeDown:
+      return "what it ran on was declared dead";
   }
   return "";
 }
@@ -86,6 +90,16 @@ struct Summary {
   }
   std::string operator()(const model::NodeLost& e) const {
     return fmt::format("node {} is not there any more", e.id.value);
+  }
+  std::string operator()(const model::HealthSet& e) const {
+    auto what = e.gpu < 0 ? fmt::format("node {}", e.node.value)
+                          : fmt::format("GPU {} of node {}", e.gpu, e.node.value);
+    what += fmt::format(" is {}", codec::enumName(e.health));
+    if (e.until.micros != 0) what += fmt::format(" until {} UTC", formatTimestamp(e.until));
+    return what;
+  }
+  std::string operator()(const model::NodeLabelled& e) const {
+    return fmt::format("node {} is given {} labels", e.node.value, e.labels.size());
   }
   std::string operator()(const model::JobSubmitted& e) const {
     return fmt::format("job {} submitted: {} ranks", e.job.value, e.shape.replicas());

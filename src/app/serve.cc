@@ -42,6 +42,12 @@ class Mailbox final : public server::Commands {
   bool setPolicy(controller::SetPolicy command) override {
     return thread_.post(std::move(command));
   }
+  bool setHealth(controller::SetHealth command) override {
+    return thread_.post(std::move(command));
+  }
+  bool setLabels(controller::SetLabels command) override {
+    return thread_.post(std::move(command));
+  }
   std::shared_ptr<const controller::Snapshot> snapshot() const override {
     return controller_.snapshot();
   }

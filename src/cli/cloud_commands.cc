@@ -15,6 +15,21 @@
 namespace bole::cli {
 namespace {
 
+// "present"; "draining until 2026-09-21 13:56:41 UTC: too hot".
+std::string healthText(model::GpuHealth health, Timestamp until, const std::string& why) {
+  std::string text(codec::enumName(health));
+  if (health == model::GpuHealth::kHealthy) return text;
+  if (until.micros != 0) text += " until " + timeText(until);
+  if (!why.empty()) text += ": " + why;
+  return text;
+}
+
+Cell stateCell(const model::NodeView& node) {
+  if (!node.present) return {"lost", Tint::kRed};
+  if (node.health == model::GpuHealth::kHealthy) return {"present", Tint::kGreen};
+  return {healthText(node.health, node.healthyAt, node.why), Tint::kYellow};
+}
+
 Table nodeTable(const std::vector<model::NodeView>& nodes) {
   Table table({{"NODE", Align::kLeft, 10},
                {"STATE", Align::kLeft},
@@ -26,9 +41,7 @@ Table nodeTable(const std::vector<model::NodeView>& nodes) {
   for (const auto& node : nodes) {
     auto gpus = node.gpuModel.empty() ? std::string("-") : node.gpuModel;
     if (node.emulated) gpus = "emulated " + gpus;
-    table.add({node.name,
-               Cell(node.present ? "present" : "lost", node.present ? Tint::kGreen : Tint::kRed),
-               gpus, fmt::format("{}/{}", node.gpusUsed, node.gpus),
+    table.add({node.name, stateCell(node), gpus, fmt::format("{}/{}", node.gpusUsed, node.gpus),
                fmt::format("{}/{}", cpusText(node.cpusUsed), cpusText(node.cpus)),
                fmt::format("{}/{}", formatBytes(node.memoryUsed), formatBytes(node.memory)),
                node.driverVersion.empty() ? "-" : node.driverVersion});
@@ -58,10 +71,11 @@ Table gpuTable(const std::vector<model::GpuView>& gpus) {
   for (const auto& gpu : gpus) {
     const bool well = gpu.health == model::GpuHealth::kHealthy;
     const auto job = holdersText(gpu);
-    table.add({gpu.node, std::to_string(gpu.index), gpu.model + (gpu.emulated ? " emulated" : ""),
-               formatBytes(gpu.memory), gpu.pciBusId,
-               Cell(std::string(codec::enumName(gpu.health)), well ? Tint::kGreen : Tint::kRed),
-               job, gpu.user.empty() ? "-" : gpu.user});
+    table.add(
+        {gpu.node, std::to_string(gpu.index), gpu.model + (gpu.emulated ? " emulated" : ""),
+         formatBytes(gpu.memory), gpu.pciBusId,
+         Cell(healthText(gpu.health, gpu.healthyAt, gpu.why), well ? Tint::kGreen : Tint::kRed),
+         job, gpu.user.empty() ? "-" : gpu.user});
   }
   return table;
 }

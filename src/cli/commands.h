@@ -23,6 +23,7 @@ namespace bole::cli {
 [[nodiscard]] int runCommand(Context& context, const LogsArgs& args);
 [[nodiscard]] int runCommand(Context& context, const AttachArgs& args);
 [[nodiscard]] int runCommand(Context& context, const NodesArgs& args);
+[[nodiscard]] int runCommand(Context& context, const NodeArgs& args);
 [[nodiscard]] int runCommand(Context& context, const GpusArgs& args);
 [[nodiscard]] int runCommand(Context& context, const TopoArgs& args);
 [[nodiscard]] int runCommand(Context& context, const QueuesArgs& args);

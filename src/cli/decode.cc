@@ -18,6 +18,7 @@ Result<T> decode(std::string_view text) {
 
 #define BOLE_DECODES(Type) template Result<model::Type> decode<model::Type>(std::string_view)
 BOLE_DECODES(JobView);
+BOLE_DECODES(NodeView);
 BOLE_DECODES(JobDetail);
 BOLE_DECODES(StatusView);
 BOLE_DECODES(LogLineView);

@@ -32,6 +32,10 @@ Result<void> stopOne(Context& context, const std::string& job, const std::string
     return {};
   }
   BOLE_ASSIGN(const auto view, decode<model::JobView>(answer));
+  if (view.arrayIndex && job + "[" + std::to_string(*view.arrayIndex) + "]" == view.name) {
+    context.print("all elements of " + neutralised(job) + " are being stopped\n");
+    return {};
+  }
   const bool over = model::isTerminal(view.state);
   context.print(neutralised(jobTitle(view)) +
                 (over ? " is " + stateName(view.state) : std::string(" is being stopped")) + "\n");

@@ -293,6 +293,25 @@ std::string obstacleText(const model::Reason& reason) {
     case model::Obstacle::kLabels:
       text = fmt::format("No node has {}", reason.detail);
       break;
+    case model::Obstacle::kDependency:
+      text = reason.needed > 1 ? fmt::format("{} jobs have to end first, job {} among them",
+                                             reason.needed, reason.ahead.value)
+                               : fmt::format("Job {} has to end first", reason.ahead.value);
+      break;
+    case model::Obstacle::kBegin:
+      text = "It is not to start yet";
+      break;
+    case model::Obstacle::kWindow:
+      text = fmt::format("Queue {} starts no jobs at this hour", reason.queue);
+      break;
+    case model::Obstacle::kArrayLimit:
+      text =
+          fmt::format("{} elements of its array run, and no more may at a time", reason.available);
+      break;
+    case model::Obstacle::kBooked:
+      text = "Others have booked the rest, and this job may run that long and cannot be stopped: " +
+             quotaText(reason) + " from " + timeText(reason.until) + " on";
+      return text;
     case model::Obstacle::kStopping:
       text = reason.needed == 1 ? "A job is being stopped for it"
                                 : fmt::format("{} jobs are being stopped for it", reason.needed);

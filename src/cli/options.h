@@ -73,6 +73,9 @@ struct RunArgs {
   std::vector<std::string> env;
   std::vector<std::string> mounts;
   std::vector<std::string> ports;
+  std::string begin;
+  std::vector<std::string> after;
+  std::string array;
   std::string queue;
   std::string priority;
   bool spot = false;
@@ -134,6 +137,15 @@ struct PolicyArgs {
   bool dryRun = false;
 };
 
+struct NodeArgs {
+  enum class Action : std::uint8_t { kDrain, kDown, kResume, kLabel };
+  Action action = Action::kDrain;
+  std::string node;  // "box-1", "box-1:3"
+  std::vector<std::string> labels;
+  std::string lasts;
+  std::string why;
+};
+
 struct TopoArgs {
   std::string node;  // empty: all
 };
@@ -156,7 +168,7 @@ struct CompletionArgs {
 using Command = std::variant<UpArgs, DownArgs, StatusArgs, VersionArgs, FsckArgs, BackupArgs,
                              RestoreArgs, SubmitArgs, RunArgs, PsArgs, ShowArgs, WhyArgs, StopArgs,
                              LogsArgs, AttachArgs, NodesArgs, GpusArgs, QueuesArgs, PolicyArgs,
-                             TopoArgs, EventsArgs, SupportArgs, CompletionArgs>;
+                             NodeArgs, TopoArgs, EventsArgs, SupportArgs, CompletionArgs>;
 
 struct Invocation {
   Common common;

@@ -235,6 +235,12 @@ class CommandLine {
     value(run, "-t,--time", run_.time, "TIME", "Time limit: 30m, 2h, 1-12:00:00");
     number(run, "--retries", run_.retries, "N", "Start it again after a failure, N times at most",
            0, kMaxRetries);
+    values(run, "--after,--dependency", run_.after, "[KIND:]JOB",
+           "Not before JOB has ended well, or as KIND says: ok, notok, any");
+    value(run, "-b,--begin", run_.begin, "TIME",
+          "Not before TIME: 2h from now, 2026-12-24T20:00+08:00");
+    value(run, "-a,--array", run_.array, "ELEMENTS",
+          "As many jobs as elements: 0-9, 1,3,7, 0-99%5 with five at a time");
     value(run, "--queue", run_.queue, "NAME", "Where it waits; 'bole queues' lists them",
           ValueKind::kQueue);
     value(run, "--priority", run_.priority, "PRIORITY",
@@ -309,6 +315,7 @@ class CommandLine {
     argument(topo, "NODE", topo_.node, "Only this machine", ValueKind::kText);
     add(kCloud, "queues", "List the queues and what is used of them", "bole queues", queues_);
     addPolicy();
+    addNode();
     auto& events =
         add(kCloud, "events", "What happened, from the ledger", "bole events -f", events_);
     events.app->add_flag("-f,--follow", events_.follow, "Go on as things happen");
@@ -338,6 +345,40 @@ class CommandLine {
         throw CLI::ValidationError("no file to apply: 'bole policy apply FILE'");
       if (!args.apply && args.dryRun)
         throw CLI::ValidationError("--dry-run: there is nothing to try: 'bole policy apply FILE'");
+      return args;
+    };
+  }
+
+  void addNode() {
+    auto& node = add(kCloud, "node", "Drain a machine or a GPU, take it back, give it labels",
+                     "bole node drain box-1:3 --for 2h --why 'too hot'", node_);
+    argument(node, "ACTION", nodeAction_, "drain, down, resume or label", ValueKind::kText)
+        ->required();
+    argument(node, "NODE[:GPU]", node_.node, "A machine, or one of its GPUs", ValueKind::kText)
+        ->required();
+    argument(node, "LABEL", node_.labels, "With label: NAME=VALUE, or NAME- to take it away",
+             ValueKind::kText);
+    value(node, "--for", node_.lasts, "TIME",
+          "With drain or down: taken back by itself after TIME");
+    value(node, "--why", node_.why, "TEXT", "What others are told");
+    node.take = [this]() -> Command {
+      static const std::vector<std::string> kActions = {"drain", "down", "resume", "label"};
+      const auto found = std::find(kActions.begin(), kActions.end(), nodeAction_);
+      if (found == kActions.end()) {
+        throw CLI::ValidationError("there is no such action: found '" + nodeAction_ +
+                                   "', expected drain, down, resume or label");
+      }
+      auto args = node_;
+      args.action = static_cast<NodeArgs::Action>(found - kActions.begin());
+      const bool label = args.action == NodeArgs::Action::kLabel;
+      if (label == args.labels.empty()) {
+        throw CLI::ValidationError(label ? "no label: 'bole node label NODE NAME=VALUE'"
+                                         : "labels are for 'bole node label'");
+      }
+      const bool timed =
+          args.action == NodeArgs::Action::kDrain || args.action == NodeArgs::Action::kDown;
+      if (!timed && !args.lasts.empty())
+        throw CLI::ValidationError("--for: only drain and down end by themselves");
       return args;
     };
   }
@@ -419,6 +460,8 @@ class CommandLine {
   QueuesArgs queues_;
   PolicyArgs policy_;
   std::string action_;  // of `policy`
+  NodeArgs node_;
+  std::string nodeAction_;
   TopoArgs topo_;
   EventsArgs events_;
   UpArgs up_;

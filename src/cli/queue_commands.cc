@@ -109,6 +109,29 @@ Table queueTable(const model::QueueList& list) {
   return table;
 }
 
+Table bookingTable(const std::vector<model::BookingView>& bookings) {
+  Table table({{"BOOKED", Align::kLeft, 8},
+               {"QUEUE", Align::kLeft, 8},
+               {"WHAT", Align::kLeft, 8},
+               {"FROM", Align::kLeft},
+               {"TO", Align::kLeft}});
+  for (const auto& booking : bookings) {
+    table.add({booking.name, booking.queue, amountsText(booking.amounts), timeText(booking.from),
+               timeText(booking.to)});
+  }
+  return table;
+}
+
+// "night starts jobs again at 2026-09-21 12:00:00 UTC".
+std::string closedText(const model::QueueList& list) {
+  std::string text;
+  for (const auto& queue : list.queues) {
+    if (queue.opensAt)
+      text += neutralised(queue.name) + " starts jobs again at " + timeText(*queue.opensAt) + "\n";
+  }
+  return text;
+}
+
 void tellWarnings(Context& context, const std::vector<std::string>& warnings) {
   for (const auto& warning : warnings) context.tell("warning: " + warning);
 }
@@ -157,6 +180,9 @@ int runCommand(Context& context, const QueuesArgs&) {
   const auto list = decode<model::QueueList>(*body);
   if (!list) return context.report(list.error());
   context.print(queueTable(*list).render(context.outStyle()));
+  context.print(closedText(*list));
+  if (!list->bookings.empty())
+    context.print("\n" + bookingTable(list->bookings).render(context.outStyle()));
   tellWarnings(context, list->warnings);
   return kExitOk;
 }

@@ -129,6 +129,9 @@ RunSpec makeRunSpec(const RunArgs& args, const std::string& directory) {
   lines.text("memory", args.memory, "--mem");
   lines.text("shm_size", args.shmSize, "--shm-size");
   lines.text("time_limit", args.time, "--time");
+  lines.text("begin", args.begin, "--begin");
+  lines.list("after", args.after, "--after");
+  lines.text("array", args.array, "--array");
   lines.text("queue", args.queue, "--queue");
   if (args.spot) lines.add("spot: true", "--spot");
   if (args.noPreempt) lines.add("preemptible: false", "--no-preempt");

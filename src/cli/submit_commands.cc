@@ -1,6 +1,8 @@
 // submit, run.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/commands.h"
 #include "cli/follow.h"
 #include "cli/run_spec.h"
@@ -11,6 +13,10 @@ namespace bole::cli {
 namespace {
 
 std::string titleOf(const model::Submitted& job) {
+  if (job.count > 1) {
+    return neutralised(
+        fmt::format("jobs {} to {} ({})", job.id.value, job.id.value + job.count - 1, job.name));
+  }
   return neutralised(fmt::format("job {} ({})", job.id.value, job.name));
 }
 
@@ -66,6 +72,12 @@ int followAll(Context& context, const SubmitOutcome& outcome, bool raw) {
   return code;
 }
 
+// Many jobs at a time cannot be watched: whoever wants to see one attaches to it.
+bool hasArray(const SubmitOutcome& outcome) {
+  const auto& jobs = outcome.answer.jobs;
+  return std::any_of(jobs.begin(), jobs.end(), [](const auto& job) { return job.count > 1; });
+}
+
 void warnOfNodes(Context& context, const RunArgs& args) {
   if (!args.nodes || (*args.nodes == 1 && args.ranks.value_or(1) == 1)) return;
   context.tell(fmt::format(
@@ -84,7 +96,8 @@ int runCommand(Context& context, const SubmitArgs& args) {
   rules.upload = !args.noUpload;
   const auto outcome = submitSpec(context, *spec, rules);
   if (!outcome) return context.report(outcome.error());
-  if (args.dryRun || !args.follow) return sayTaken(context, *outcome, args.dryRun);
+  if (args.dryRun || !args.follow || hasArray(*outcome))
+    return sayTaken(context, *outcome, args.dryRun);
   return followAll(context, *outcome, args.raw);
 }
 
@@ -103,7 +116,8 @@ int runCommand(Context& context, const RunArgs& args) {
   rules.wordWarning = [&made](const std::string& text) { return warningOfFlag(made, text); };
   const auto outcome = submitSpec(context, spec, rules);
   if (!outcome) return context.report(errorOfFlag(made, outcome.error()));
-  if (args.dryRun || args.detach) return sayTaken(context, *outcome, args.dryRun);
+  if (args.dryRun || args.detach || hasArray(*outcome))
+    return sayTaken(context, *outcome, args.dryRun);
   return followAll(context, *outcome, args.raw);
 }
 

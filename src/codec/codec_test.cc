@@ -12,6 +12,13 @@ model::JobSpec rich() {
   task.gpus = {2, MilliGpu(500), kGiB * 10, {"A100", "H100"}, kGiB * 40, kGiB * 80, 80};
   task.nodeLabels = {{"zone", "a"}};
   task.memory = kGiB;
+  spec.shape.after = {{JobId(3), model::DependencyKind::kAny}, {JobId(4), {}}};
+  spec.shape.begin = Timestamp(77);
+  spec.shape.delay = seconds(5);
+  spec.shape.array = model::ArrayPlace{JobId(9), 4, 30, 2};
+  spec.after = {{"ok", "prep"}};
+  spec.array = {0, 10, 20, 30};
+  spec.arrayMost = 2;
   spec.shape.tasks = {task};
   spec.shape.minAvailable = 3;
   spec.shape.restart = {model::RestartKind::kOnFailure, 4, seconds(1), seconds(9)};
@@ -49,6 +56,10 @@ model::Policy twoQueues() {
   queue.perUserRunning = 5;
   policy.queues.push_back(queue);
   policy.patience = minutes(3);
+  policy.queues.back().windows = {{0x1F, 1200, 720}, {0x60, 0, 1440}};
+  policy.bookings = {
+      {"course", QueueId(2), {MilliGpu(8000), {}, {}, {}}, Timestamp(5), Timestamp(9)}};
+  policy.utcOffset = hours(8);
   return policy;
 }
 
@@ -75,8 +86,10 @@ TEST(Codec, EveryKindOfEventSurvivesARoundTrip) {
       model::JobForgotten{JobId(1)},
       model::PolicySet{twoQueues()},
       model::ReservationMade{JobId(1), {NodeId(2), NodeId(3)}},
+      model::HealthSet{NodeId(1), 3, model::GpuHealth::kDown, Timestamp(7), SideId(4)},
+      model::NodeLabelled{NodeId(1), {{"zone", "a"}}},
   };
-  static_assert(std::variant_size_v<model::Event> == 17,
+  static_assert(std::variant_size_v<model::Event> == 19,
                 "a new kind of event belongs into this list");
   std::size_t index = 0;
   for (const auto& event : events) {

@@ -40,6 +40,9 @@ template <> struct EnumNames<model::PolicyAction> {
   static constexpr std::array kNames = {"abort-job"sv, "restart-job"sv, "restart-task"sv, "restart-pod"sv,
                                         "terminate-job"sv, "complete-job"sv, "resume-job"sv};
 };
+template <> struct EnumNames<model::DependencyKind> {
+  static constexpr std::array kNames = {"ok"sv, "notok"sv, "any"sv};
+};
 template <> struct EnumNames<model::Preemption> {
   static constexpr std::array kNames = {"never"sv, "lower-priority"sv};
 };
@@ -49,7 +52,7 @@ template <> struct EnumNames<model::JobState> {
 };
 template <> struct EnumNames<model::StopReason> {
   static constexpr std::array kNames = {"none"sv, "cancelled"sv, "time-limit"sv, "preempted"sv, "rank-failed"sv,
-                                        "server-down"sv};
+                                        "server-down"sv, "dependency"sv, "node-down"sv};
 };
 template <> struct EnumNames<model::AttemptOutcome> {
   static constexpr std::array kNames = {"completed"sv, "failed"sv, "stopped"sv, "time-limit"sv, "launch-failed"sv,
@@ -58,7 +61,7 @@ template <> struct EnumNames<model::AttemptOutcome> {
 template <> struct EnumNames<model::Obstacle> {
   static constexpr std::array kNames = {"gpus"sv, "gpus-per-node"sv, "cpus"sv, "memory"sv, "ahead"sv, "backoff"sv,
                                         "no-nodes"sv, "not-looked-at"sv, "queue-limit"sv, "guaranteed"sv, "stopping"sv, "user-limit"sv,
-                                        "gpu-share"sv, "labels"sv};
+                                        "gpu-share"sv, "labels"sv, "dependency"sv, "begin"sv, "window"sv, "array-limit"sv, "booked"sv};
 };
 // clang-format on
 
@@ -91,6 +94,7 @@ void describe(V& v, T& x) {
   v.field("gpus", x.gpus, "in PCI order");
   v.field("links", x.links, "GPU count squared, row by row");
   v.field("labels", x.labels, "free name and value pairs");
+  v.field("health", x.health, "of the machine as a whole");
 }
 
 template <class V, Described<model::GpuRequest> T>
@@ -132,6 +136,20 @@ void describe(V& v, T& x) {
   v.field("timeout", x.timeout, "microseconds to wait first");
 }
 
+template <class V, Described<model::Dependency> T>
+void describe(V& v, T& x) {
+  v.field("job", x.job, "a job that was submitted before");
+  v.field("kind", x.kind, "how it has to have ended: ok, notok or any");
+}
+
+template <class V, Described<model::ArrayPlace> T>
+void describe(V& v, T& x) {
+  v.field("first", x.first, "the element with the lowest number");
+  v.field("count", x.count, "of elements");
+  v.field("index", x.index, "what this element is called");
+  v.field("most", x.most, "of the elements that run at a time; 0: any number");
+}
+
 template <class V, Described<model::JobShape> T>
 void describe(V& v, T& x) {
   v.field("kind", x.kind, "job, instance or service");
@@ -150,6 +168,10 @@ void describe(V& v, T& x) {
   v.field("grace", x.grace, "microseconds from SIGTERM to SIGKILL");
   v.field("ttl_after_finished", x.ttlAfterFinished, "microseconds; negative: by retention");
   v.field("checkpoint_every", x.checkpointEvery, "epochs");
+  v.field("after", x.after, "jobs that have to have ended");
+  v.field("begin", x.begin, "not started before; 0: at any time");
+  v.field("delay", x.delay, "microseconds after it was submitted, not started before");
+  v.field("array", x.array, "where it is one of many");
 }
 
 template <class V, Described<model::Mount> T>
@@ -196,6 +218,9 @@ template <class V, Described<model::JobSpec> T>
 void describe(V& v, T& x) {
   v.field("shape", x.shape, "what decisions read");
   v.field("text", x.text, "what people and processes read");
+  v.field("after", x.after, "what kind of end (ok, notok, any) of which job, by number or name");
+  v.field("array", x.array, "what the elements of an array are called, ascending");
+  v.field("array_most", x.arrayMost, "of the elements that run at a time; 0: any number");
 }
 
 template <class V, Described<model::GpuGrant> T>
@@ -256,6 +281,21 @@ void describe(V& v, T& x) {
   v.required("id", x.id, "");
 }
 
+template <class V, Described<model::HealthSet> T>
+void describe(V& v, T& x) {
+  v.required("node", x.node, "");
+  v.field("gpu", x.gpu, "index; -1: the node as a whole");
+  v.required("health", x.health, "healthy, suspect, draining or down");
+  v.field("until", x.until, "healthy again from then on; 0: until someone says so");
+  v.field("why", x.why, "side value");
+}
+
+template <class V, Described<model::NodeLabelled> T>
+void describe(V& v, T& x) {
+  v.required("node", x.node, "");
+  v.field("labels", x.labels, "all that operators have given it");
+}
+
 template <class V, Described<model::JobSubmitted> T>
 void describe(V& v, T& x) {
   v.required("job", x.job, "");
@@ -300,6 +340,22 @@ void describe(V& v, T& x) {
   v.field("memory", x.memory, "bytes");
 }
 
+template <class V, Described<model::Window> T>
+void describe(V& v, T& x) {
+  v.field("days", x.days, "on which it opens; bit 0: Monday");
+  v.field("from", x.from, "minute of the day");
+  v.field("length", x.length, "minutes");
+}
+
+template <class V, Described<model::Booking> T>
+void describe(V& v, T& x) {
+  v.field("name", x.name, "");
+  v.field("queue", x.queue, "whose it is");
+  v.field("amounts", x.amounts, "on top of what the queue is guaranteed");
+  v.field("from", x.from, "");
+  v.field("to", x.to, "");
+}
+
 template <class V, Described<model::Queue> T>
 void describe(V& v, T& x) {
   v.field("id", x.id, "");
@@ -311,6 +367,7 @@ void describe(V& v, T& x) {
   v.field("preemption", x.preemption, "whose jobs may be stopped for one of this queue");
   v.field("per_user", x.perUser, "what one user may hold of it");
   v.field("per_user_running", x.perUserRunning, "how many jobs of one user may run in it");
+  v.field("windows", x.windows, "jobs start only in one of these; none: at any time");
 }
 
 template <class V, Described<model::Policy> T>
@@ -319,6 +376,8 @@ void describe(V& v, T& x) {
   v.field("patience", x.patience, "microseconds that smaller jobs may pass one that does not fit");
   v.field("half_life", x.halfLife,
           "microseconds after which use of the past counts half; 0: only now counts");
+  v.field("bookings", x.bookings, "what is a queue's own for a while");
+  v.field("utc_offset", x.utcOffset, "microseconds, of local time");
 }
 
 template <class V, Described<model::ReservationMade> T>
@@ -389,6 +448,9 @@ void describe(V& v, T& x) {
   v.field("reserved_on", x.reservedOn);
   v.field("promised", x.promised);
   v.field("freed_for", x.freedFor);
+  v.field("waits_for", x.waitsFor);
+  v.field("broken_by", x.brokenBy);
+  v.field("dependents", x.dependents);
   v.field("outcome", x.outcome);
   v.field("first_failed", x.firstFailed);
   v.field("failure", x.failure);
@@ -419,10 +481,21 @@ void describe(V& v, T& x) {
   v.field("stopped_for", x.stoppedFor);
 }
 
+template <class V, Described<model::HealthMark> T>
+void describe(V& v, T& x) {
+  v.field("gpu", x.gpu);
+  v.field("health", x.health);
+  v.field("until", x.until);
+  v.field("why", x.why);
+}
+
 template <class V, Described<model::NodeRecord> T>
 void describe(V& v, T& x) {
   v.field("id", x.id);
   v.field("node", x.node);
+  v.field("probed", x.probed);
+  v.field("marks", x.marks);
+  v.field("labels", x.labels);
   v.field("present", x.present);
   v.field("gpu_used", x.gpuUsed);
   v.field("gpu_memory_used", x.gpuMemoryUsed);

@@ -43,6 +43,8 @@ void describe(V& v, T& x) {
   v.field("running", x.running, "microseconds of the newest attempt so far");
   v.field("attempts", x.attempts, "");
   v.field("progress", x.progress, "newest report of rank 0");
+  v.field("array_index", x.arrayIndex, "of an array's element: what it is called");
+  v.field("array_first", x.arrayFirst, "of an array: the element with the lowest number");
 }
 
 template <class V, Described<model::RankView> T>
@@ -100,6 +102,8 @@ void describe(V& v, T& x) {
   v.field("memory", x.memory, "bytes");
   v.field("pci_bus_id", x.pciBusId, "");
   v.field("health", x.health, "");
+  v.field("healthy_at", x.healthyAt, "by itself; 0: not, or it is");
+  v.field("why", x.why, "it is not healthy");
   v.field("emulated", x.emulated, "");
   v.field("used", x.used, "thousandths");
   v.field("memory_used", x.memoryUsed,
@@ -123,6 +127,10 @@ void describe(V& v, T& x) {
   v.field("memory", x.memory, "bytes");
   v.field("memory_used", x.memoryUsed, "bytes");
   v.field("driver_version", x.driverVersion, "");
+  v.field("health", x.health, "healthy, suspect, draining or down");
+  v.field("healthy_at", x.healthyAt, "by itself; 0: not, or it is");
+  v.field("why", x.why, "it is not healthy");
+  v.field("labels", x.labels, "that jobs may ask for");
 }
 
 template <class V, Described<model::StatusView> T>
@@ -144,6 +152,29 @@ void describe(V& v, T& x) {
   v.field("sandbox", x.sandbox, "");
 }
 
+template <class V, Described<model::BookingView> T>
+void describe(V& v, T& x) {
+  v.field("name", x.name, "");
+  v.field("queue", x.queue, "whose it is");
+  v.field("amounts", x.amounts, "on top of what the queue is guaranteed");
+  v.field("from", x.from, "");
+  v.field("to", x.to, "");
+}
+
+template <class V, Described<model::HealthRequest> T>
+void describe(V& v, T& x) {
+  v.required("health", x.health, "healthy, suspect, draining or down");
+  v.field("gpu", x.gpu, "index; absent: the node as a whole");
+  v.field("lasts", x.lasts, "microseconds; healthy again after that; 0: until someone says so");
+  v.field("why", x.why, "for people");
+}
+
+template <class V, Described<model::LabelsRequest> T>
+void describe(V& v, T& x) {
+  v.field("set", x.set, "names and values");
+  v.field("remove", x.remove, "names");
+}
+
 template <class V, Described<model::QueueView> T>
 void describe(V& v, T& x) {
   v.field("name", x.name, "");
@@ -159,6 +190,7 @@ void describe(V& v, T& x) {
   v.field("per_user", x.perUser, "what one user may hold of it");
   v.field("per_user_running", x.perUserRunning, "how many jobs of one user may run in it");
   v.field("used", x.used, "by it and those below it");
+  v.field("opens_at", x.opensAt, "when it starts jobs again; absent: it does");
   v.field("waiting", x.waiting, "jobs in it and below it");
   v.field("running", x.running, "jobs in it and below it that hold something");
 }
@@ -221,6 +253,7 @@ void describe(V& v, T& x) {
   v.field("name", x.name, "");
   v.field("warnings", x.warnings, "");
   v.field("existed", x.existed, "the request id was seen before");
+  v.field("count", x.count, "of an array: how many jobs, numbered from id on");
 }
 
 template <class V, Described<model::SubmitAnswer> T>
@@ -253,6 +286,7 @@ void describe(V& v, T& x) {
 template <class V, Described<model::QueueList> T>
 void describe(V& v, T& x) {
   v.field("queues", x.queues, "each behind the one it stands below");
+  v.field("bookings", x.bookings, "that have not ended, soonest first");
   v.field("emulated", x.emulated, "the cloud's GPUs are emulated");
   v.field("warnings", x.warnings, "where the cloud lacks what is guaranteed");
 }

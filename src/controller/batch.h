@@ -17,6 +17,7 @@ struct Controller::Batch {
   std::vector<Outcome> outcomes;
   std::vector<std::function<void(ports::Engine&)>> effects;
   std::vector<JobId> newJobs;
+  std::vector<JobId> broken;  // what they wait for can never come
 
   // What was added to the controller's maps beside the tables.
   std::vector<std::string> newProjects;

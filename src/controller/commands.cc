@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "codec/codec.h"
 #include "controller/batch.h"
@@ -53,14 +54,16 @@ Result<model::SubmitAnswer> Controller::submit(Batch& batch, const SubmitJobs& m
       for (const auto id : seen->second) {
         const auto* job = state_.tables().jobs.find(id);
         const auto* text = job ? texts_.find(job->text) : nullptr;
-        answer.jobs.push_back({id, text ? (*text)->name : "", {}, true});
+        const auto count = job && job->shape->array ? job->shape->array->count : 1;
+        answer.jobs.push_back({id, text ? (*text)->name : "", {}, true, count});
       }
       return answer;
     }
   }
   if (message.jobs.empty()) return fail(ErrorCode::kInvalid, "there is no job in this");
-  if (state_.tables().jobs.size() - state_.finished().size() + message.jobs.size() >
-      options_.maxLiveJobs) {
+  std::size_t coming = 0;
+  for (const auto& job : message.jobs) coming += std::max<std::size_t>(job.array.size(), 1);
+  if (state_.tables().jobs.size() - state_.finished().size() + coming > options_.maxLiveJobs) {
     return fail(makeError(ErrorCode::kUnavailable, "too many jobs wait already")
                     .foundValue(std::to_string(state_.queued().size()))
                     .expectedValue(fmt::format("at most {}", options_.maxLiveJobs))
@@ -76,9 +79,11 @@ Result<model::SubmitAnswer> Controller::submit(Batch& batch, const SubmitJobs& m
   }
   if (message.dryRun) {
     for (std::size_t i = 0; i < message.jobs.size(); ++i) {
+      BOLE_TRY(dependenciesOf(message, i, answer));
       answer.jobs.push_back(
           {JobId(), message.jobs[i].text.name,
-           i < message.warnings.size() ? message.warnings[i] : std::vector<std::string>(), false});
+           i < message.warnings.size() ? message.warnings[i] : std::vector<std::string>(), false,
+           static_cast<std::uint32_t>(std::max<std::size_t>(message.jobs[i].array.size(), 1))});
     }
     return answer;
   }
@@ -98,7 +103,9 @@ Result<model::SubmitAnswer> Controller::submit(Batch& batch, const SubmitJobs& m
 Result<void> Controller::submitOne(Batch& batch, const SubmitJobs& message, std::size_t index,
                                    ProjectId project, UserId user, QueueId queue,
                                    model::SubmitAnswer& answer) {
-  auto text = std::make_shared<model::JobText>(message.jobs[index].text);
+  const auto& spec = message.jobs[index];
+  BOLE_ASSIGN(auto after, dependenciesOf(message, index, answer));
+  auto text = std::make_shared<model::JobText>(spec.text);
   text->user = message.caller.user;
   text->requestId = message.caller.requestId;
   auto json = codec::toJson(*text);
@@ -109,22 +116,29 @@ Result<void> Controller::submitOne(Batch& batch, const SubmitJobs& message, std:
             .expectedValue("at most 1 MiB")
             .withHint("put large values into files and submit those along"));
   }
+  const JobId first(std::max(state_.tables().lastJob, inUse_.job.value) + 1);
+  const auto count = static_cast<std::uint32_t>(std::max<std::size_t>(spec.array.size(), 1));
   model::JobSubmitted event;
-  event.job = JobId(std::max(state_.tables().lastJob, inUse_.job.value) + 1);
   event.project = project;
   event.user = user;
-  event.shape = message.jobs[index].shape;
+  event.shape = spec.shape;
   event.shape.queue = queue;
+  event.shape.after = std::move(after);
   std::vector<ports::SideValue> side;
   event.text = addSide(side, std::move(json));
   texts_.put(event.text, text);
-  const auto id = event.job;
-  BOLE_TRY(emit(batch, std::move(event), message.caller, project, std::move(side)));
-  batch.newJobs.push_back(id);
+  for (std::uint32_t element = 0; element < count; ++element) {
+    event.job = JobId(first.value + element);
+    if (!spec.array.empty())
+      event.shape.array = model::ArrayPlace{first, count, spec.array[element], spec.arrayMost};
+    // All elements have one text.
+    BOLE_TRY(emit(batch, event, message.caller, project, std::exchange(side, {})));
+    batch.newJobs.push_back(event.job);
+  }
   answer.jobs.push_back(
-      {id, text->name,
+      {first, text->name,
        index < message.warnings.size() ? message.warnings[index] : std::vector<std::string>(),
-       false});
+       false, count});
   return {};
 }
 
@@ -163,9 +177,29 @@ void Controller::handle(Batch& batch, const StopJob& message) {
   });
 }
 
+// Those that have ended are passed over; at least one has not.
+Result<void> Controller::stopArray(Batch& batch, const StopJob& message,
+                                   const model::ArrayPlace& array) {
+  bool any = false;
+  for (std::uint32_t i = 0; i < array.count; ++i) {
+    auto element = message;
+    element.job = JobId(array.first.value + i);
+    element.wholeArray = false;
+    const auto* job = state_.tables().jobs.find(element.job);
+    if (!job || model::isTerminal(job->state)) continue;
+    BOLE_TRY(stopOne(batch, element));
+    any = true;
+  }
+  if (any) return {};
+  return fail(makeError(ErrorCode::kConflict, "all elements of the array have ended already")
+                  .foundValue(fmt::format("job {}", array.first.value)));
+}
+
 Result<void> Controller::stopOne(Batch& batch, const StopJob& message) {
   const auto* job = state_.tables().jobs.find(message.job);
   if (!job) return fail(noSuchJob(message.job));
+  if (message.wholeArray && job->shape->array)
+    return stopArray(batch, message, model::ArrayPlace(*job->shape->array));
   if (model::isTerminal(job->state)) {
     return fail(
         makeError(ErrorCode::kConflict, fmt::format("job {} has ended already", job->id.value))
@@ -257,6 +291,7 @@ void Controller::handle(Batch& batch, const NodesProbed& message) {
 }
 
 void Controller::handle(Batch& batch, const Tick&) {
+  if (nextHealthy_.micros != 0 && nextHealthy_ <= batch.now) admitAgain(batch);
   if (nextLook_.micros != 0 && nextLook_ <= batch.now) wholeQueue_ = true;
 }
 

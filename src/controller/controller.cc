@@ -22,7 +22,19 @@ void earliest(Timestamp& kept, Timestamp other) {
 
 // What may be refused while the ledger cannot be written.
 bool isNew(const Message& message) {
-  return std::holds_alternative<SubmitJobs>(message) || std::holds_alternative<SetPolicy>(message);
+  return std::holds_alternative<SubmitJobs>(message) ||
+         std::holds_alternative<SetPolicy>(message) || std::holds_alternative<SetHealth>(message) ||
+         std::holds_alternative<SetLabels>(message);
+}
+
+// Elements of an array share one.
+bool othersHaveItsText(const model::Tables& tables, const model::JobRecord& job) {
+  if (!job.shape->array) return false;
+  for (std::uint32_t i = 0; i < job.shape->array->count; ++i) {
+    const JobId other(job.shape->array->first.value + i);
+    if (other != job.id && tables.jobs.find(other)) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -30,6 +42,7 @@ bool isNew(const Message& message) {
 Result<void> Controller::start(const std::vector<model::Node>& nodes) {
   Batch batch;
   BOLE_TRY(beginLife(batch, nodes));
+  endBroken(batch);
   schedule(batch);
   forgetOld(batch);
   const auto kept = ledger_.append(batch.events);
@@ -95,6 +108,7 @@ void Controller::process(std::vector<Message> messages) {
   for (const auto& message : messages) {
     std::visit([&](const auto& body) { handle(batch, body); }, message);
   }
+  endBroken(batch);
   schedule(batch);
   forgetOld(batch);
   if (!batch.events.empty()) {
@@ -124,6 +138,7 @@ void Controller::rollBack(Batch& batch) {
   for (const auto& name : batch.newProjects) projectIds_.erase(name);
   for (const auto& name : batch.newUsers) userIds_.erase(name);
   for (const auto& key : batch.newRequests) requests_.erase(key);
+  noteHealth();
   waiting_ = snapshot_->waiting;
   texts_ = snapshot_->texts;
   names_ = snapshot_->names;
@@ -147,6 +162,7 @@ void Controller::processUrgent(std::vector<Message>& messages, const Error& why)
       kept.push_back(std::move(message));
     }
   }
+  endBroken(batch);
   // Who is refused finds in the snapshot why.
   const auto publishAndRefuse = [&] {
     publish();
@@ -155,6 +171,10 @@ void Controller::processUrgent(std::vector<Message>& messages, const Error& why)
       if (submit && submit->reply) submit->reply(fail(why));
       const auto* policy = std::get_if<SetPolicy>(&message);
       if (policy && policy->reply) policy->reply(fail(why));
+      const auto* health = std::get_if<SetHealth>(&message);
+      if (health && health->reply) health->reply(fail(why));
+      const auto* labels = std::get_if<SetLabels>(&message);
+      if (labels && labels->reply) labels->reply(fail(why));
     }
   };
   const auto done = batch.events.empty() ? Result<void>() : ledger_.appendUrgent(batch.events);
@@ -177,11 +197,21 @@ void Controller::processUrgent(std::vector<Message>& messages, const Error& why)
 // Stopping is always possible: what cannot be recorded is done all the same, and its end is
 // recorded when that is possible.
 void Controller::passStopOn(const StopJob& message, const Error& why) {
-  const auto* job = state_.tables().jobs.find(message.job);
-  const bool live = job && model::holdsCapacity(job->state);
-  if (live) {
+  const auto stop = [&](JobId id) {
+    const auto* job = state_.tables().jobs.find(id);
+    if (!job || !model::holdsCapacity(job->state)) return false;
     engine_.stop(job->attempt, message.reason,
                  message.grace.value < 0 ? job->shape->grace : message.grace);
+    return true;
+  };
+  const auto* job = state_.tables().jobs.find(message.job);
+  bool live = false;
+  if (job && job->shape->array && message.wholeArray) {
+    const auto& array = *job->shape->array;
+    for (std::uint32_t i = 0; i < array.count; ++i)
+      live = stop(JobId(array.first.value + i)) || live;
+  } else {
+    live = stop(message.job);
   }
   if (message.reply) message.reply(live ? Result<void>() : Result<void>(fail(why)));
 }
@@ -206,6 +236,7 @@ void Controller::sealIfLong() {
 Duration Controller::untilNextTick() {
   Timestamp next = nextLook_;
   earliest(next, nextExpiry_);
+  earliest(next, nextHealthy_);
   const auto now = seen_.ledger + (clock_.monotonic() - seen_.monotonic);
   Duration wait(-1);
   if (next.micros != 0) wait = std::max(next - now, Duration(0));
@@ -237,7 +268,15 @@ void Controller::readClock(Batch& batch) {
 Result<void> Controller::emit(Batch& batch, model::Event event, const Caller& caller,
                               ProjectId project, std::vector<ports::SideValue> side) {
   const auto sequence = state_.tables().sequence + 1;
+  std::vector<JobId> dependents;
+  if (const auto* ended = std::get_if<model::JobEnded>(&event)) {
+    if (const auto* job = state_.tables().jobs.find(ended->job)) dependents = job->dependents;
+  }
   BOLE_TRY(state_.apply(event, sequence, batch.now));
+  for (const auto id : dependents) {
+    wholeQueue_ = true;
+    if (state_.tables().jobs.find(id)->brokenBy.isSet()) batch.broken.push_back(id);
+  }
   ports::NewEvent row;
   row.envelope.sequence = sequence;
   row.envelope.time = batch.now;
@@ -282,7 +321,7 @@ void Controller::takeInventory(Batch& batch, const std::vector<model::Node>& nod
     state_.tables().nodes.forEach([&](NodeId id, const model::NodeRecord& record) {
       if (record.node->name != node.name) return true;
       known = id;
-      unchanged = record.present && *record.node == node;
+      unchanged = record.present && (record.probed ? *record.probed : *record.node) == node;
       return false;
     });
     if (unchanged) continue;
@@ -388,10 +427,12 @@ void Controller::forgetOld(Batch& batch) {
   }
   for (const auto id : old) {
     const auto& job = *state_.tables().jobs.find(id);
-    if (const auto* text = texts_.find(job.text)) {
-      if (!(*text)->requestId.empty()) requests_.erase((*text)->user + '\n' + (*text)->requestId);
+    if (!othersHaveItsText(state_.tables(), job)) {
+      if (const auto* text = texts_.find(job.text)) {
+        if (!(*text)->requestId.empty()) requests_.erase((*text)->user + '\n' + (*text)->requestId);
+      }
+      texts_.erase(job.text);
     }
-    texts_.erase(job.text);
     names_.erase(job.checkpointPath);
     static_cast<void>(emit(batch, model::JobForgotten{id}, kServer, job.project));
   }

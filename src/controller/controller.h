@@ -48,6 +48,28 @@ struct StopJob {
   JobId job;
   Duration grace{-1};  // negative: the job's own
   model::StopReason reason = model::StopReason::kCancelled;
+  bool wholeArray = false;  // all elements of the job's array
+  std::function<void(Result<void>)> reply;
+};
+
+// What an operator says of a node, or of one of its GPUs. Where it is down, what runs there is
+// stopped and queued again.
+struct SetHealth {
+  Caller caller;
+  std::string node;
+  std::int32_t gpu = -1;  // -1: the node as a whole
+  model::GpuHealth health = model::GpuHealth::kHealthy;
+  Duration lasts;  // healthy again after that; 0: until someone says so
+  std::string why;
+  std::function<void(Result<void>)> reply;
+};
+
+// Labels that an operator gives a node, or takes from it.
+struct SetLabels {
+  Caller caller;
+  std::string node;
+  std::vector<std::pair<std::string, std::string>> set;
+  std::vector<std::string> remove;
   std::function<void(Result<void>)> reply;
 };
 
@@ -68,8 +90,8 @@ struct NodesProbed {
 // Time may have changed something: a back-off or a retention ended.
 struct Tick {};
 
-using Message =
-    std::variant<SubmitJobs, StopJob, SetPolicy, NodesProbed, Tick, ports::EngineReport>;
+using Message = std::variant<SubmitJobs, StopJob, SetPolicy, SetHealth, SetLabels, NodesProbed,
+                             Tick, ports::EngineReport>;
 
 struct ControllerOptions {
   std::string version;  // of Bole, for server.started
@@ -154,17 +176,34 @@ class Controller {
   void handle(Batch& batch, const SubmitJobs& message);
   void handle(Batch& batch, const StopJob& message);
   void handle(Batch& batch, const SetPolicy& message);
+  void handle(Batch& batch, const SetHealth& message);
+  void handle(Batch& batch, const SetLabels& message);
   void handle(Batch& batch, const NodesProbed& message);
   void handle(Batch& batch, const Tick& message);
   Result<model::SubmitAnswer> submit(Batch& batch, const SubmitJobs& message);
   Result<void> submitOne(Batch& batch, const SubmitJobs& message, std::size_t index,
                          ProjectId project, UserId user, QueueId queue,
                          model::SubmitAnswer& answer);
+  // links.cc
+  [[nodiscard]] Result<std::vector<model::Dependency>> dependenciesOf(
+      const SubmitJobs& message, std::size_t index, const model::SubmitAnswer& before) const;
+  [[nodiscard]] Result<std::vector<JobId>> jobsNamed(const SubmitJobs& message,
+                                                     const std::string& name,
+                                                     const model::SubmitAnswer& before) const;
+  void endBroken(Batch& batch);
+  // health.cc
+  Result<void> setHealth(Batch& batch, const SetHealth& message);
+  Result<void> setLabels(Batch& batch, const SetLabels& message);
+  [[nodiscard]] const model::NodeRecord* nodeNamed(const std::string& name) const;
+  void stopWhatRunsOn(Batch& batch, NodeId node, std::int32_t gpu);
+  void admitAgain(Batch& batch);
+  void noteHealth();
   Result<ProjectId> projectNamed(Batch& batch, const std::string& name, const Caller& caller);
   Result<UserId> userNamed(Batch& batch, const std::string& name);
   Result<void> setPolicy(Batch& batch, const SetPolicy& message);
   [[nodiscard]] Result<QueueId> queueNamed(const std::string& name) const;
   Result<void> stopOne(Batch& batch, const StopJob& message);
+  Result<void> stopArray(Batch& batch, const StopJob& message, const model::ArrayPlace& array);
 
   // reports.cc
   void handle(Batch& batch, const ports::EngineReport& message);
@@ -194,6 +233,7 @@ class Controller {
   std::uint64_t revision_ = 0;
   bool keeps_ = false;         // capacity is kept for a job: every plan looks at the whole queue
   Timestamp nextExpiry_;       // of a finished job's retention; 0: none
+  Timestamp nextHealthy_;      // when a node or GPU is healthy again by itself; 0: never
   ports::NumbersInUse inUse_;  // by what the engine found at the start
   Readings seen_;
   std::shared_ptr<const Snapshot> snapshot_;  // through std::atomic_load and std::atomic_store

@@ -17,6 +17,7 @@ Result<std::unique_ptr<Controller>> Controller::open(ControllerOptions options,
   seen = {clock.wall(), clock.monotonic(), clock.boottime(), Timestamp()};
   seen.ledger = std::max(seen.wall, controller->state_.tables().time);
   controller->loadTexts();
+  controller->noteHealth();
   controller->publish();
   return controller;
 }
@@ -71,6 +72,7 @@ void Controller::loadTexts() {
   });
   tables.jobs.forEach([&](JobId id, const model::JobRecord& job) {
     loadName(job.checkpointPath);
+    if (texts_.find(job.text)) return true;  // of an array: the first element brought it
     auto value = ledger_.side(job.text);
     if (!value) return true;  // erased: the job stands without its text
     auto text = codec::fromJson<model::JobText>(*value, fmt::format("text of job {}", id.value));

@@ -155,7 +155,7 @@ Result<void> Controller::settle(Batch& batch, JobId id, const ports::AttemptFini
   if (report.outcome == model::AttemptOutcome::kTimeLimit || asked == StopReason::kTimeLimit) {
     return end(JobState::kFailed, StopReason::kTimeLimit);
   }
-  if (asked == StopReason::kPreempted) {
+  if (asked == StopReason::kPreempted || asked == StopReason::kNodeDown) {
     return emit(batch, model::JobRequeued{id, batch.now, job.retries}, kEngine, project);
   }
   if (didNotFail(report.outcome)) return end(JobState::kCancelled, asked);

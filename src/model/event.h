@@ -58,6 +58,23 @@ struct NodeLost {
   NodeId id;
 };
 
+// A node, or one of its GPUs, is in this state from here on.
+struct HealthSet {
+  static constexpr const char* kKind = "node.health_set";
+  NodeId node;
+  std::int32_t gpu = -1;  // -1: the node as a whole
+  GpuHealth health = GpuHealth::kHealthy;
+  Timestamp until;  // healthy again from then on; 0: until someone says so
+  SideId why;
+};
+
+// All labels that operators have given the node.
+struct NodeLabelled {
+  static constexpr const char* kKind = "node.labelled";
+  NodeId node;
+  std::vector<std::pair<std::string, std::string>> labels;
+};
+
 struct JobSubmitted {
   static constexpr const char* kKind = "job.submitted";
   JobId job;
@@ -166,7 +183,7 @@ struct JobForgotten {
 using Event = std::variant<ServerStarted, ClockAdjusted, ProjectCreated, UserSeen, NodeRegistered,
                            NodeLost, JobSubmitted, AttemptPlanned, AttemptStarted, StopRequested,
                            AttemptEnded, JobRequeued, JobEnded, CheckpointRecorded, JobForgotten,
-                           PolicySet, ReservationMade>;
+                           PolicySet, ReservationMade, HealthSet, NodeLabelled>;
 
 [[nodiscard]] inline const char* kindOf(const Event& event) {
   return std::visit([](const auto& body) { return std::decay_t<decltype(body)>::kKind; }, event);

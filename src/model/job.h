@@ -100,6 +100,29 @@ struct LifecycleRule {
   bool operator==(const LifecycleRule&) const = default;
 };
 
+// What has to have become of another job before this one may start.
+enum class DependencyKind : std::uint8_t {
+  kOk,     // it ended as SUCCEEDED
+  kNotOk,  // it ended otherwise
+  kAny,    // it ended
+};
+
+struct Dependency {
+  JobId job;
+  DependencyKind kind = DependencyKind::kOk;
+  bool operator==(const Dependency&) const = default;
+};
+
+// A job that is one element of an array. Elements are jobs of their own, with numbers one after the
+// other.
+struct ArrayPlace {
+  JobId first;              // the element with the lowest number
+  std::uint32_t count = 1;  // of elements; 1 to 10,000
+  std::uint32_t index = 0;  // what this element is called, 0 to 1,000,000,000
+  std::uint32_t most = 0;   // of the elements that run at a time; 0: any number
+  bool operator==(const ArrayPlace&) const = default;
+};
+
 struct JobShape {
   JobKind kind = JobKind::kJob;
   Runtime runtime = Runtime::kProcess;
@@ -118,6 +141,10 @@ struct JobShape {
   Duration ttlAfterFinished{
       -1};  // kept this long after its end; negative: by the server's retention
   std::uint32_t checkpointEvery = 0;  // epochs; for sizing what a stop loses; 0: not told
+  std::vector<Dependency> after;      // all of them; jobs with lower numbers
+  Timestamp begin;                    // not started before; 0: at any time
+  Duration delay;                     // not started before so long after it was submitted
+  std::optional<ArrayPlace> array;
   bool operator==(const JobShape&) const = default;
 
   [[nodiscard]] std::uint32_t replicas() const {
@@ -171,9 +198,17 @@ struct JobText {
   bool operator==(const JobText&) const = default;
 };
 
+// A job as it is handed in. What names other jobs, or stands for many, becomes part of the shapes
+// when it is accepted.
 struct JobSpec {
+  static constexpr std::size_t kMostElements = 10'000;
+  static constexpr std::size_t kMostAfter = 100;
   JobShape shape;
   JobText text;
+  EnvList after = {};  // what kind of end ("ok") of which job: number or name
+  std::vector<std::uint32_t> array =
+      {};                       // what its elements are called, ascending; empty: no array
+  std::uint32_t arrayMost = 0;  // of them at a time; 0: any number
   bool operator==(const JobSpec&) const = default;
 };
 
@@ -203,7 +238,9 @@ enum class StopReason : std::uint8_t {
   kTimeLimit,
   kPreempted,
   kRankFailed,
-  kServerDown
+  kServerDown,
+  kDependency,  // what it waited for can never come
+  kNodeDown,    // what it ran on was declared dead
 };
 
 // How an attempt ended.

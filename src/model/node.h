@@ -27,6 +27,7 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
+// Nothing new is started on what is not healthy; what runs there goes on, except where it is down.
 enum class GpuHealth : std::uint8_t { kHealthy, kSuspect, kDraining, kDown };
 
 struct Gpu {
@@ -59,6 +60,7 @@ struct Node {
   std::vector<Gpu> gpus;
   std::vector<Link> links;  // gpus.size() squared, row by row, symmetric
   std::vector<std::pair<std::string, std::string>> labels;
+  GpuHealth health = GpuHealth::kHealthy;  // of the machine as a whole
   bool operator==(const Node&) const = default;
 
   [[nodiscard]] const Link& link(std::size_t a, std::size_t b) const {

@@ -27,14 +27,19 @@ enum class Obstacle : std::uint8_t {
   kUserLimit,    // its user may have no more in this queue
   kGpuShare,     // no GPU has so large a part free
   kLabels,       // no node that is asked for by its labels
+  kDependency,   // a job that it waits for has not ended
+  kBegin,        // it is not to start before a time
+  kWindow,       // its queue starts jobs only at other hours
+  kArrayLimit,   // as many elements of its array run as may
+  kBooked,       // what is left is booked for others before it would end
 };
 
 struct Reason {
   Obstacle obstacle = Obstacle::kNotLookedAt;
   std::int64_t needed = 0;     // in the obstacle's own unit: GPUs, thousandths of a CPU, bytes
   std::int64_t available = 0;  // the most that is free now, in the same unit
-  JobId ahead;                 // for kAhead: who
-  std::string queue;           // for kQueueLimit, kGuaranteed and kUserLimit: which
+  JobId ahead;                 // for kAhead: who; for kDependency: for which
+  std::string queue;           // for kQueueLimit, kGuaranteed, kUserLimit, kWindow: which
   Timestamp until;             // for kBackoff and, where known, when it is expected to go
   std::string detail;          // "A100, 80 GB": what kind was looked for; no personal data
   bool operator==(const Reason&) const = default;

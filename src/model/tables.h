@@ -26,8 +26,9 @@ struct JobRecord {
   std::shared_ptr<const JobShape> shape;  // never null
   JobState state = JobState::kQueued;
   Timestamp submittedAt;
-  Timestamp
-      queuedAt;  // keeps its first value over retries and preemptions: the old place in the queue
+  // Since when it could have started: submitted, its time come, and what it waited for ended. Keeps
+  // its value over retries and preemptions: the old place in the queue.
+  Timestamp queuedAt;
   Timestamp notBefore;  // backing off until then; 0: free to start
   Timestamp startedAt;  // of the newest attempt: when its capacity was taken; 0: never
   Timestamp runningAt;  // of the newest attempt: when every rank ran; 0: never
@@ -36,9 +37,12 @@ struct JobRecord {
   std::uint32_t attempts = 0;
   std::uint32_t retries = 0;  // paid for by the restart policy
   StopReason stop = StopReason::kNone;
-  std::vector<NodeId> reservedOn;  // while it waits: nodes that are being drained for it
-  bool promised = false;           // while it waits: others were stopped for it, so it is next
-  JobId freedFor;                  // while it stops for the sake of another: for whom
+  std::vector<NodeId> reservedOn;    // while it waits: nodes that are being drained for it
+  bool promised = false;             // while it waits: others were stopped for it, so it is next
+  JobId freedFor;                    // while it stops for the sake of another: for whom
+  std::vector<Dependency> waitsFor;  // of its shape's: those that have not ended
+  JobId brokenBy;                    // one that ended otherwise than it asks: it can never start
+  std::vector<JobId> dependents;     // until it ends: who waits for it
   std::optional<AttemptOutcome> outcome;  // of the newest ended attempt
   std::int32_t firstFailed = -1;
   std::optional<RankExit> failure;  // of that rank
@@ -69,9 +73,22 @@ struct AttemptRecord {
   JobId stoppedFor;                     // and for whose sake
 };
 
+// What an operator, or Bole itself, says of a node or of one of its GPUs, beside what the probe
+// sees.
+struct HealthMark {
+  std::int32_t gpu = -1;  // index; -1: the node as a whole
+  GpuHealth health = GpuHealth::kDraining;
+  Timestamp until;  // healthy again from then on; 0: until someone says so
+  SideId why;       // unset: not told
+  bool operator==(const HealthMark&) const = default;
+};
+
 struct NodeRecord {
   NodeId id;
-  std::shared_ptr<const Node> node;  // never null
+  std::shared_ptr<const Node> node;                         // with marks and labels; never null
+  std::optional<Node> probed;                               // without, where they differ
+  std::vector<HealthMark> marks;                            // each GPU, and the whole, at most once
+  std::vector<std::pair<std::string, std::string>> labels;  // given by operators
   bool present = true;
   std::vector<MilliGpu> gpuUsed;     // of each GPU, 0 to 1000
   std::vector<Bytes> gpuMemoryUsed;  // of each GPU, by who holds a share of it

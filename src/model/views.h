@@ -52,6 +52,8 @@ struct JobView {
   Duration running;  // of the newest attempt so far
   std::uint32_t attempts = 0;
   std::optional<ProgressView> progress;
+  std::optional<std::uint32_t> arrayIndex;  // of an array's element: what it is called
+  std::optional<JobId> arrayFirst;          // and the element with the lowest number
 };
 
 struct RankView {
@@ -105,6 +107,8 @@ struct GpuView {
   std::string pciBusId;
   GpuHealth health = GpuHealth::kHealthy;
   bool emulated = false;
+  Timestamp healthyAt;       // by itself; 0: not, or it is
+  std::string why;           // it is not healthy
   MilliGpu used;             // of its 1000 thousandths
   Bytes memoryUsed;          // by who holds a share of it; a whole one is not counted
   std::optional<JobId> job;  // who holds it whole
@@ -125,6 +129,10 @@ struct NodeView {
   Bytes memory;
   Bytes memoryUsed;
   std::string driverVersion;
+  GpuHealth health = GpuHealth::kHealthy;
+  Timestamp healthyAt;  // by itself; 0: not, or it is
+  std::string why;      // it is not healthy
+  std::vector<std::pair<std::string, std::string>> labels;
 };
 
 struct StatusView {
@@ -146,6 +154,14 @@ struct StatusView {
 };
 
 // A queue as it fares. What is used, waits and runs is of all queues below it too.
+struct BookingView {
+  std::string name;
+  std::string queue;
+  Amounts amounts;
+  Timestamp from;
+  Timestamp to;
+};
+
 struct QueueView {
   std::string name;
   std::string parent;       // empty: it stands at the top
@@ -159,6 +175,7 @@ struct QueueView {
   Amounts perUser;
   std::optional<std::uint32_t> perUserRunning;
   Amounts used;  // GPUs, CPUs, memory, and each kind of GPU that the policy names
+  std::optional<Timestamp> opensAt;  // when it starts jobs again; absent: it does
   std::uint64_t waiting = 0;
   std::uint64_t running = 0;  // they hold what they use
 };
@@ -178,6 +195,19 @@ struct PolicyAnswer {
   std::string text;                   // the policy that is set, or would be
   std::vector<std::string> changes;   // for people, one a line; empty: none
   std::vector<std::string> warnings;  // of the file, and where the cloud lacks what is guaranteed
+};
+
+// What an operator says of a node, or of one of its GPUs.
+struct HealthRequest {
+  GpuHealth health = GpuHealth::kHealthy;
+  std::optional<std::uint32_t> gpu;  // index; absent: the node as a whole
+  Duration lasts;                    // healthy again after that; 0: until someone says so
+  std::string why;
+};
+
+struct LabelsRequest {
+  std::vector<std::pair<std::string, std::string>> set;
+  std::vector<std::string> remove;
 };
 
 struct EventView {
@@ -213,7 +243,8 @@ struct Submitted {
   JobId id;
   std::string name;
   std::vector<std::string> warnings;
-  bool existed = false;  // the request id was seen before
+  bool existed = false;     // the request id was seen before
+  std::uint32_t count = 1;  // of an array: how many jobs, numbered from `id` on
 };
 
 struct SubmitAnswer {
@@ -241,6 +272,7 @@ struct JobList {
 };
 struct QueueList {
   std::vector<QueueView> queues;      // each behind the one it stands below
+  std::vector<BookingView> bookings;  // that have not ended, soonest first
   bool emulated = false;              // the cloud's GPUs are
   std::vector<std::string> warnings;  // where the cloud lacks what is guaranteed
 };

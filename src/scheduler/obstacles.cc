@@ -244,11 +244,14 @@ Amount leastAmount(const World& world, const model::JobShape& shape) {
 
 model::Reason refusedBy(const Queues& queues, const Queues::Refusal& refusal) {
   const auto& queue = queues.at(refusal.queue);
-  const auto obstacle = refusal.borrows  ? Obstacle::kGuaranteed
-                        : refusal.ofUser ? Obstacle::kUserLimit
-                                         : Obstacle::kQueueLimit;
+  const bool booked = refusal.booked.micros != 0;
+  const auto obstacle = booked            ? Obstacle::kBooked
+                        : refusal.borrows ? Obstacle::kGuaranteed
+                        : refusal.ofUser  ? Obstacle::kUserLimit
+                                          : Obstacle::kQueueLimit;
   auto reason = shortage(obstacle, refusal.needed, refusal.most, queues.nameOf(refusal.dimension));
   reason.queue = queue.name;
+  if (booked) reason.until = refusal.booked;
   return reason;
 }
 
@@ -416,6 +419,24 @@ std::string sentence(const model::Reason& reason) {
       return "waits for a node: none is present";
     case Obstacle::kNotLookedAt:
       return "waits for the scheduler to come to it";
+    case Obstacle::kDependency:
+      return reason.needed > 1 ? fmt::format("waits for {} jobs to end, job {} among them",
+                                             reason.needed, reason.ahead.value)
+                               : fmt::format("waits for job {} to end", reason.ahead.value);
+    case Obstacle::kBegin:
+      return fmt::format("is not to start before {} UTC", formatTimestamp(reason.until));
+    case Obstacle::kWindow:
+      return fmt::format("waits for queue {} to start jobs again at {} UTC", reason.queue,
+                         formatTimestamp(reason.until));
+    case Obstacle::kArrayLimit:
+      return fmt::format("waits for its array: {} of its elements run, no more may at a time",
+                         reason.available);
+    case Obstacle::kBooked:
+      return fmt::format(
+          "needs {} that others have not booked, as it may run that long and cannot be preempted: "
+          "{} left from {} UTC on",
+          counted(reason.needed, reason.detail), left(reason.available, reason.detail),
+          formatTimestamp(reason.until));
     case Obstacle::kQueueLimit:
       return fmt::format("waits for room in queue {}: needs {}, {} left under its limit",
                          reason.queue, counted(reason.needed, reason.detail),

@@ -11,9 +11,15 @@ auto keyOf(const model::TaskShape& task) {
                   task.gpus.computeMin, task.cpus, task.memory, task.nodeLabels);
 }
 
+// Elements of arrays of which only so many may run are no one else's like.
+JobId cappedArray(const model::JobShape& shape) {
+  return shape.array && shape.array->most > 0 ? shape.array->first : JobId();
+}
+
 auto keyOf(const model::JobShape& shape) {
-  return std::tie(shape.queue, shape.priority, shape.preemptible, shape.spot, shape.minAvailable,
-                  shape.timeLimit);
+  return std::tuple_cat(std::tie(shape.queue, shape.priority, shape.preemptible, shape.spot,
+                                 shape.minAvailable, shape.timeLimit, shape.grace),
+                        std::tuple(cappedArray(shape)));
 }
 
 // What is asked first at a branching: less goes first.

@@ -183,7 +183,9 @@ std::optional<std::vector<model::RankPlacement>> placeOnOneNode(World& world, co
     cpus += task.cpus * task.replicas;
     memory += task.memory * task.replicas;
   }
-  if (!node.open || gpus == 0 || node.cpus < cpus || node.memory < memory) return std::nullopt;
+  if (!node.open || node.node->health != model::GpuHealth::kHealthy || gpus == 0 ||
+      node.cpus < cpus || node.memory < memory)
+    return std::nullopt;
   const auto from = candidates(node, request);
   if (from.size() < gpus) return std::nullopt;
   auto chosen = bestLinked(node, from, gpus);
@@ -250,6 +252,7 @@ std::vector<std::uint32_t> candidates(const FreeNode& node, const model::GpuRequ
 }
 
 bool couldServe(const FreeNode& node, const model::JobShape& shape) {
+  if (node.node->health != model::GpuHealth::kHealthy) return false;
   return std::any_of(shape.tasks.begin(), shape.tasks.end(), [&](const model::TaskShape& task) {
     const auto gpus = std::count_if(node.node->gpus.begin(), node.node->gpus.end(),
                                     [&](const model::Gpu& gpu) { return matches(task.gpus, gpu); });

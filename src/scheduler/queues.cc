@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "scheduler/match.h"
 
@@ -29,7 +30,8 @@ bool within(std::int64_t used, std::int64_t more, std::int64_t most) {
 
 }  // namespace
 
-Queues::Queues(const model::Policy& policy, const std::vector<const model::Node*>& nodes) {
+Queues::Queues(const model::Policy& policy, const std::vector<const model::Node*>& nodes,
+               Timestamp now) {
   const auto name = [&](const model::Amounts& amounts) {
     for (const auto& kind : amounts.kinds) {
       if (std::find(kinds_.begin(), kinds_.end(), kind.kind) == kinds_.end() &&
@@ -43,7 +45,9 @@ Queues::Queues(const model::Policy& policy, const std::vector<const model::Node*
     name(queue.limit);
     name(queue.perUser);
   }
+  for (const auto& booking : policy.bookings) name(booking.amounts);
   for (const auto* node : nodes) {
+    if (node->health != model::GpuHealth::kHealthy) continue;
     capacity_.of[kCpuDimension] += node->cpus.value;
     capacity_.of[kMemoryDimension] += node->memory.value;
     for (const auto& gpu : node->gpus) {
@@ -77,48 +81,74 @@ Queues::Queues(const model::Policy& policy, const std::vector<const model::Node*
     byId_[queue.id.value] = nodes_.size();
     nodes_.push_back(std::move(node));
   }
-  sumGuarantees(0);
-  reduceGuarantees(0);
+  addBookings(policy, now);
+}
+
+// Each level is the guarantees and what is booked at its moment.
+void Queues::addBookings(const model::Policy& policy, Timestamp now) {
+  std::set<Timestamp> times = {now};
+  for (const auto& booking : policy.bookings)
+    if (booking.from > now) times.insert(booking.from);
+  for (const auto at : times) {
+    Level level{at, {}, std::vector<Amount>(nodes_.size()), std::vector<Amount>(nodes_.size())};
+    for (const auto& node : nodes_) level.guaranteed.push_back(node.guaranteed);
+    for (const auto& booking : policy.bookings) {
+      if (at < booking.from || at >= booking.to) continue;
+      const auto booked = amountsIn(booking.amounts, kNone);
+      auto& own = level.guaranteed[indexOf(booking.queue)];
+      for (std::size_t d = 0; d < kMostDimensions; ++d)
+        if (booked.of[d] != kNone) own.of[d] = std::max<std::int64_t>(own.of[d], 0) + booked.of[d];
+    }
+    settle(level);
+    levels_.push_back(std::move(level));
+  }
+  for (std::size_t q = 0; q < nodes_.size(); ++q)
+    nodes_[q].guaranteed = levels_.front().guaranteed[q];
+}
+
+void Queues::settle(Level& level) {
+  sumGuarantees(level, 0);
+  reduceGuarantees(level, 0);
   for (std::size_t q = nodes_.size(); q-- > 0;) {
-    if (nodes_[q].children.empty()) commit(q);
+    if (nodes_[q].children.empty()) commit(level, q);
   }
 }
 
 // A queue is guaranteed no less than its children together.
-void Queues::sumGuarantees(std::size_t queue) {
+void Queues::sumGuarantees(Level& level, std::size_t queue) const {
   Amount sum;
   sum.of.fill(kNone);
   for (const auto child : nodes_[queue].children) {
-    sumGuarantees(child);
+    sumGuarantees(level, child);
     for (std::size_t d = 0; d < kMostDimensions; ++d) {
-      const auto own = nodes_[child].guaranteed.of[d];
+      const auto own = level.guaranteed[child].of[d];
       if (own != kNone) sum.of[d] = std::max<std::int64_t>(sum.of[d], 0) + own;
     }
   }
   if (queue == 0) return;
-  for (std::size_t d = 0; d < kMostDimensions; ++d) {
-    nodes_[queue].guaranteed.of[d] = std::max(nodes_[queue].guaranteed.of[d], sum.of[d]);
-  }
+  auto& own = level.guaranteed[queue];
+  for (std::size_t d = 0; d < kMostDimensions; ++d) own.of[d] = std::max(own.of[d], sum.of[d]);
 }
 
-void Queues::reduceGuarantees(std::size_t parent) {
+void Queues::reduceGuarantees(Level& level, std::size_t parent) {
+  auto& guaranteed = level.guaranteed;
   for (std::size_t d = 0; d < dimensions(); ++d) {
     std::int64_t sum = 0;
     for (const auto child : nodes_[parent].children)
-      sum += std::max<std::int64_t>(nodes_[child].guaranteed.of[d], 0);
-    const auto most = nodes_[parent].guaranteed.of[d];
+      sum += std::max<std::int64_t>(guaranteed[child].of[d], 0);
+    const auto most = guaranteed[parent].of[d];
     if (most == kNone || sum <= most || sum == 0) continue;
     for (const auto child : nodes_[parent].children) {
-      auto& own = nodes_[child].guaranteed.of[d];
+      auto& own = guaranteed[child].of[d];
       if (own > 0) own = static_cast<std::int64_t>(static_cast<__int128>(own) * most / sum);
     }
-    if (parent == 0) {
+    if (parent == 0 && levels_.empty()) {
       warnings_.push_back(
           fmt::format("the guarantees of {} are reduced in proportion: {} are given, {} are there",
                       nameOf(d), sum, most));
     }
   }
-  for (const auto child : nodes_[parent].children) reduceGuarantees(child);
+  for (const auto child : nodes_[parent].children) reduceGuarantees(level, child);
 }
 
 std::size_t Queues::indexOf(QueueId id) const {
@@ -223,30 +253,43 @@ std::optional<Queues::Refusal> Queues::refusal(std::size_t queue, const Amount& 
                      false, true};
     }
   }
-  return hold.firm ? borrowRefusal(queue, more) : std::nullopt;
+  for (std::size_t l = 0; hold.firm && l < levels_.size(); ++l) {
+    const bool reaches =
+        l == 0 || hold.lasts.value == 0 || levels_[l].at < levels_.front().at + hold.lasts;
+    if (!reaches) break;
+    if (auto refused = borrowRefusal(queue, more, l)) return refused;
+  }
+  return std::nullopt;
 }
 
 // Firm holds may go beyond the guarantee only into what nobody is guaranteed.
-std::optional<Queues::Refusal> Queues::borrowRefusal(std::size_t queue, const Amount& more) const {
+std::optional<Queues::Refusal> Queues::borrowRefusal(std::size_t queue, const Amount& more,
+                                                     std::size_t at) const {
+  const auto& [time, guaranteed, firm, committed] = levels_[at];
   for (std::size_t d = 0; d < dimensions(); ++d) {
     if (more.of[d] <= 0) continue;
-    auto before = nodes_[queue].committed.of[d];
-    auto after = std::max(nodes_[queue].guaranteed.of[d], nodes_[queue].firm.of[d] + more.of[d]);
+    auto before = committed[queue].of[d];
+    auto after = std::max(guaranteed[queue].of[d], firm[queue].of[d] + more.of[d]);
     for (auto q = queue; q != 0; q = nodes_[q].parent) {
-      const auto& above = nodes_[nodes_[q].parent];
+      const auto above = nodes_[q].parent;
       const auto sum = [&](std::int64_t own) {
         std::int64_t all = own;
-        for (const auto child : above.children)
-          if (child != q) all += nodes_[child].committed.of[d];
+        for (const auto child : nodes_[above].children)
+          if (child != q) all += committed[child].of[d];
         return all;
       };
-      after = nodes_[q].parent == 0 ? sum(after) : std::max(above.guaranteed.of[d], sum(after));
-      before = nodes_[q].parent == 0 ? sum(before) : above.committed.of[d];
+      after = above == 0 ? sum(after) : std::max(guaranteed[above].of[d], sum(after));
+      before = above == 0 ? sum(before) : committed[above].of[d];
     }
     if (after <= before || after <= capacity_.of[d]) continue;
     const auto most = std::max(capacity_.of[d], before) - (after - more.of[d]);
-    return Refusal{queue, d,    more.of[d], std::clamp<std::int64_t>(most, 0, more.of[d] - 1),
-                   true,  false};
+    return Refusal{queue,
+                   d,
+                   more.of[d],
+                   std::clamp<std::int64_t>(most, 0, more.of[d] - 1),
+                   true,
+                   false,
+                   at == 0 ? Timestamp() : time};
   }
   return std::nullopt;
 }
@@ -309,20 +352,36 @@ std::pair<std::size_t, std::size_t> Queues::branches(std::size_t a, std::size_t 
   return {a, b};
 }
 
-// From the leaf up: what the queue holds for itself, whatever the others want.
-void Queues::commit(std::size_t queue) {
+// From the leaf up: what the queue holds for itself, whatever the others want: the guarantee, or
+// more where firm holds go beyond it.
+void Queues::commit(Level& level, std::size_t queue) const {
   for (auto q = queue;; q = nodes_[q].parent) {
-    auto& node = nodes_[q];
+    const auto& children = nodes_[q].children;
     for (std::size_t d = 0; d < dimensions(); ++d) {
-      std::int64_t held = node.firm.of[d];
-      if (!node.children.empty()) {
+      std::int64_t held = level.firm[q].of[d];
+      if (!children.empty()) {
         held = 0;
-        for (const auto child : node.children) held += nodes_[child].committed.of[d];
+        for (const auto child : children) held += level.committed[child].of[d];
       }
-      node.committed.of[d] =
-          q == 0 ? held : std::max({node.guaranteed.of[d], held, std::int64_t{0}});
+      level.committed[q].of[d] =
+          q == 0 ? held : std::max({level.guaranteed[q].of[d], held, std::int64_t{0}});
     }
     if (q == 0) return;
+  }
+}
+
+void Queues::countFirm(std::size_t queue, const Amount& amount, Duration lasts, bool more) {
+  for (auto& level : levels_) {
+    const auto now = levels_.front().at;
+    if (level.at > now && lasts.value > 0 && level.at >= now + lasts) return;
+    for (auto q = queue;; q = nodes_[q].parent) {
+      if (more)
+        level.firm[q] += amount;
+      else
+        level.firm[q] -= amount;
+      if (q == 0) break;
+    }
+    commit(level, queue);
   }
 }
 
@@ -331,10 +390,9 @@ void Queues::add(std::size_t queue, const Amount& amount, Hold hold, std::int64_
   for (auto q = queue;; q = nodes_[q].parent) {
     nodes_[q].use += amount;
     if (!hold.spot) nodes_[q].owned += amount;
-    if (hold.firm) nodes_[q].firm += amount;
     if (q == 0) break;
   }
-  if (hold.firm) commit(queue);
+  if (hold.firm) countFirm(queue, amount, hold.lasts, true);
 }
 
 void Queues::remove(std::size_t queue, const Amount& amount, Hold hold, std::int64_t jobs) {
@@ -342,10 +400,9 @@ void Queues::remove(std::size_t queue, const Amount& amount, Hold hold, std::int
   for (auto q = queue;; q = nodes_[q].parent) {
     nodes_[q].use -= amount;
     if (!hold.spot) nodes_[q].owned -= amount;
-    if (hold.firm) nodes_[q].firm -= amount;
     if (q == 0) break;
   }
-  if (hold.firm) commit(queue);
+  if (hold.firm) countFirm(queue, amount, hold.lasts, false);
 }
 
 double Queues::shareOf(std::size_t queue) const {

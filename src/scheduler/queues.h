@@ -3,7 +3,8 @@
 // Amounts are counted in dimensions: all GPUs (thousandths), CPUs (thousandths), memory (bytes) and
 // each kind of GPU that the policy names. A job counts against its own queue and all above it.
 // Guarantees that the hardware cannot give are reduced in proportion among brothers; the rest of
-// the tree goes on.
+// the tree goes on. What is booked counts as guaranteed from its beginning to its end; jobs that
+// cannot be stopped and would run into it are held against it before.
 #pragma once
 
 #include <array>
@@ -46,10 +47,14 @@ struct Hold {
   bool firm = false;  // cannot be stopped for another: never borrows what others are guaranteed
   bool spot = false;  // counts against no guarantee, and gives way to everyone
   UserId user;        // unset: nobody's limits count
+  Duration lasts;     // at most, from now on; 0: nobody knows
 };
 
 inline Hold holdOf(const Claim& claim) {
-  return {!claim.shape.preemptible && !claim.shape.spot, claim.shape.spot, claim.user};
+  const auto& shape = claim.shape;
+  const bool limited = shape.timeLimit.value > 0;
+  return {!shape.preemptible && !shape.spot, shape.spot, claim.user,
+          limited ? shape.timeLimit + shape.grace : Duration()};
 }
 
 class Queues {
@@ -68,18 +73,17 @@ class Queues {
     bool usersCount = false;  // it limits what each user may have
     Amount perUser;           // kEndless where there is no limit
     std::int64_t perUserRunning = kEndless;
-    Amount guaranteed;                      // kNone where nothing is
+    Amount guaranteed;                      // now; kNone where nothing is
     Amount limit;                           // kEndless where there is none
     Amount use;                             // of all that is held
     Amount owned;                           // of it, without spot: what guarantees speak of
-    Amount firm;                            // of it, what cannot be stopped for another
     std::array<double, kFirstKind> past{};  // means of what has been used
-    // What nobody else can count on: the guarantee, or more where firm holds go beyond it.
-    Amount committed;
   };
 
-  // `nodes`: all that are present; what of them is healthy is the capacity.
-  Queues(const model::Policy& policy, const std::vector<const model::Node*>& nodes);
+  // `nodes`: all that are present; what of them is healthy is the capacity. `now`: which bookings
+  // count.
+  Queues(const model::Policy& policy, const std::vector<const model::Node*>& nodes,
+         Timestamp now = {});
 
   // 0 is the root. A queue that is not there any more: the default one.
   [[nodiscard]] std::size_t indexOf(QueueId id) const;
@@ -108,6 +112,7 @@ class Queues {
     bool borrows = false;   // not a limit: others are guaranteed what is left, and this cannot be
                             // stopped for them
     bool ofUser = false;    // the limit is what one user may have of the queue
+    Timestamp booked = {};  // with borrows: from when on others have booked it; 0: guaranteed now
   };
   [[nodiscard]] std::optional<Refusal> refusal(std::size_t queue, const Amount& more,
                                                Hold hold) const;
@@ -141,10 +146,21 @@ class Queues {
  private:
   [[nodiscard]] std::uint16_t kindsOf(const std::string& gpuModel) const;
   [[nodiscard]] Amount amountsIn(const model::Amounts& amounts, std::int64_t absent) const;
-  void sumGuarantees(std::size_t queue);
-  void reduceGuarantees(std::size_t parent);
-  void commit(std::size_t queue);
-  [[nodiscard]] std::optional<Refusal> borrowRefusal(std::size_t queue, const Amount& more) const;
+  // What firm holds are held against: now, and from each beginning of a booking on.
+  struct Level {
+    Timestamp at;
+    std::vector<Amount> guaranteed;  // of each queue
+    std::vector<Amount> firm;        // of it, what lasts until then
+    std::vector<Amount> committed;
+  };
+  void addBookings(const model::Policy& policy, Timestamp now);
+  void settle(Level& level);
+  void sumGuarantees(Level& level, std::size_t queue) const;
+  void reduceGuarantees(Level& level, std::size_t parent);
+  void commit(Level& level, std::size_t queue) const;
+  void countFirm(std::size_t queue, const Amount& amount, Duration lasts, bool more);
+  [[nodiscard]] std::optional<Refusal> borrowRefusal(std::size_t queue, const Amount& more,
+                                                     std::size_t level) const;
 
   struct UserUse {
     Amount use;
@@ -156,6 +172,7 @@ class Queues {
 
   std::vector<std::string> kinds_;
   std::vector<Node> nodes_;
+  std::vector<Level> levels_;                                // by time; the first is now
   std::map<std::pair<std::size_t, UserId>, UserUse> users_;  // where users count
   std::unordered_map<std::uint64_t, std::size_t> byId_;
   Amount capacity_;

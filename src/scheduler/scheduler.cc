@@ -14,6 +14,7 @@
 #include "scheduler/place.h"
 #include "scheduler/reclaim.h"
 #include "scheduler/reserve.h"
+#include "scheduler/window.h"
 #include "scheduler/world.h"
 
 namespace bole::scheduler {
@@ -22,6 +23,7 @@ namespace {
 // Does anything in the policy or among the jobs ever stop one job for another?
 bool mayReclaim(const model::Tables& tables) {
   const auto& queues = tables.policy->queues;
+  if (!tables.policy->bookings.empty()) return true;
   return std::any_of(queues.begin(), queues.end(), [](const model::Queue& queue) {
     return queue.guaranteed != model::Amounts() || queue.preemption != model::Preemption::kNever;
   });
@@ -43,6 +45,7 @@ class Cycle {
     tables.attempts.forEach([&](AttemptId, const model::AttemptRecord& attempt) {
       if (!attempt.live) return true;
       const auto& job = *tables.jobs.find(attempt.job);
+      countElement(job);
       reclaims_ = reclaims_ || job.shape->spot;
       if (job.state != model::JobState::kStopping || !job.freedFor.isSet()) return true;
       ++stoppingFor_[job.freedFor];
@@ -56,8 +59,12 @@ class Cycle {
     for (const auto id : queue) {
       const auto* job = tables_.jobs.find(id);
       if (!job) continue;
-      if (job->notBefore > time_)
+      if (!job->waitsFor.empty())
+        waitForOthers(*job);
+      else if (job->notBefore > time_)
         backOff(*job);
+      else if (!job->promised && closed(*job))
+        continue;
       else if (job->promised)
         promised.emplace(turnOf(*job), job);
       else
@@ -70,6 +77,10 @@ class Cycle {
       look(*next);
     }
     for (const auto* of : refused_) explainTo(*of);
+    for (const auto& booking : tables_.policy->bookings) {
+      for (const auto at : {booking.from, booking.to})
+        if (at > time_ && started_.size() < queue.size()) lookAgainAt(at);
+    }
     for (const auto id : queue) {
       if (started_.contains(id) || !tables_.jobs.find(id)) continue;
       const auto why = waiting_.find(id);
@@ -82,6 +93,7 @@ class Cycle {
  private:
   void look(Order::Class& of) {
     const auto& job = *of.jobs.begin()->second;
+    if (arrayIsFull(job)) return refuseElements(of);
     if (start(job) || backfill(job) || makeRoom(job)) return order_.started(of);
     reserveIfImpatient(job);
     order_.refused(of);
@@ -107,6 +119,7 @@ class Cycle {
   }
 
   void begin(const model::JobRecord& job, std::vector<model::RankPlacement> ranks) {
+    countElement(job);
     started_.insert(job.id);
     plan_.starts.push_back({job.id, std::move(ranks)});
   }
@@ -144,6 +157,7 @@ class Cycle {
   void holdFor(const model::JobRecord& job, const std::vector<model::RankPlacement>& ranks,
                std::size_t stopping) {
     plan_.keeps = true;
+    countElement(job);
     now_.hold(job, ranks);
     if (unkept_) unkept_->hold(job, ranks);
     model::Reason reason;
@@ -216,9 +230,53 @@ class Cycle {
     return reason;
   }
 
+  void countElement(const model::JobRecord& job) {
+    if (job.shape->array && job.shape->array->most > 0) ++elements_[job.shape->array->first];
+  }
+
+  [[nodiscard]] bool arrayIsFull(const model::JobRecord& job) const {
+    if (!job.shape->array || job.shape->array->most == 0) return false;
+    const auto running = elements_.find(job.shape->array->first);
+    return running != elements_.end() && running->second >= job.shape->array->most;
+  }
+
+  void refuseElements(Order::Class& of) {
+    const auto& array = *of.jobs.begin()->second->shape->array;
+    model::Reason reason;
+    reason.obstacle = model::Obstacle::kArrayLimit;
+    reason.needed = 1;
+    reason.available = elements_.at(array.first);
+    for (const auto& [turn, other] : of.jobs) waiting_[other->id] = {reason};
+    order_.refused(of);
+  }
+
+  void waitForOthers(const model::JobRecord& job) {
+    model::Reason reason;
+    reason.obstacle = model::Obstacle::kDependency;
+    reason.needed = static_cast<std::int64_t>(job.waitsFor.size());
+    reason.ahead = job.waitsFor.front().job;
+    waiting_[job.id] = {reason};
+  }
+
+  // Its queue starts no jobs at this hour.
+  bool closed(const model::JobRecord& job) {
+    const auto queue = job.shape->queue;
+    auto known = opens_.find(queue);
+    if (known == opens_.end())
+      known = opens_.emplace(queue, opensAt(*tables_.policy, queue, time_)).first;
+    if (!known->second) return false;
+    model::Reason reason;
+    reason.obstacle = model::Obstacle::kWindow;
+    reason.queue = now_.queues().at(now_.queues().indexOf(queue)).name;
+    reason.until = *known->second;
+    lookAgainAt(reason.until);
+    waiting_[job.id] = {reason};
+    return true;
+  }
+
   void backOff(const model::JobRecord& job) {
     model::Reason reason;
-    reason.obstacle = model::Obstacle::kBackoff;
+    reason.obstacle = job.attempts == 0 ? model::Obstacle::kBegin : model::Obstacle::kBackoff;
     reason.until = job.notBefore;
     lookAgainAt(job.notBefore);
     waiting_[job.id] = {reason};
@@ -236,6 +294,8 @@ class Cycle {
   Order order_;
   Reclaim reclaim_;
   bool reclaims_;
+  std::map<JobId, std::uint32_t> elements_;  // of arrays with a most: how many hold capacity
+  std::map<QueueId, std::optional<Timestamp>> opens_;
   std::map<JobId, std::size_t> stoppingFor_;  // how many are being stopped for a job
   model::Plan plan_;
   std::unordered_set<JobId> started_;

@@ -143,6 +143,7 @@ TEST(Plan, ABackOffIsWaitedFor) {
   cloud.add(nodeOf(4));
   const auto id = cloud.queued(shapeOf(1, 1));
   cloud.tables.jobs.edit(id)->notBefore = kNow + seconds(7);
+  cloud.tables.jobs.edit(id)->attempts = 1;
   const auto plan = cloud.plan();
   EXPECT_EQ(plan.waiting.at(0).reasons.at(0).obstacle, Obstacle::kBackoff);
   EXPECT_EQ(plan.nextLook, kNow + seconds(7));

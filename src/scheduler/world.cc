@@ -8,13 +8,32 @@
 namespace bole::scheduler {
 namespace {
 
-std::vector<const model::Node*> presentIn(const model::Tables& tables) {
-  std::vector<const model::Node*> nodes;
+// Whether something could ever run is not asked of what is drained for a while.
+std::shared_ptr<const model::Node> withoutMarks(const model::NodeRecord& record) {
+  auto whole = std::make_shared<model::Node>(*record.node);
+  whole->health = record.probed->health;
+  for (std::size_t g = 0; g < whole->gpus.size(); ++g)
+    whole->gpus[g].health = record.probed->gpus[g].health;
+  return whole;
+}
+
+std::vector<std::shared_ptr<const model::Node>> presentIn(const model::Tables& tables, bool empty) {
+  std::vector<std::shared_ptr<const model::Node>> nodes;
   tables.nodes.forEach([&](NodeId, const model::NodeRecord& record) {
-    if (record.present) nodes.push_back(record.node.get());
+    if (!record.present) return true;
+    nodes.push_back(empty && !record.marks.empty() && record.probed ? withoutMarks(record)
+                                                                    : record.node);
     return true;
   });
   return nodes;
+}
+
+std::vector<const model::Node*> plain(
+    const std::vector<std::shared_ptr<const model::Node>>& nodes) {
+  std::vector<const model::Node*> out;
+  out.reserve(nodes.size());
+  for (const auto& node : nodes) out.push_back(node.get());
+  return out;
 }
 
 bool isIdle(const FreeNode& free, std::size_t gpu) {
@@ -23,14 +42,14 @@ bool isIdle(const FreeNode& free, std::size_t gpu) {
          device.health == model::GpuHealth::kHealthy;
 }
 
-FreeNode freeOf(NodeId id, const model::NodeRecord& record, bool empty) {
+FreeNode freeOf(NodeId id, const model::NodeRecord& record, const model::Node& node, bool empty) {
   FreeNode free;
   free.id = id;
-  free.node = record.node.get();
-  free.cpus = empty ? record.node->cpus : record.node->cpus - record.cpusUsed;
-  free.memory = empty ? record.node->memory : record.node->memory - record.memoryUsed;
-  for (std::size_t i = 0; i < record.node->gpus.size(); ++i) {
-    const auto& gpu = record.node->gpus[i];
+  free.node = &node;
+  free.cpus = empty ? free.node->cpus : free.node->cpus - record.cpusUsed;
+  free.memory = empty ? free.node->memory : free.node->memory - record.memoryUsed;
+  for (std::size_t i = 0; i < free.node->gpus.size(); ++i) {
+    const auto& gpu = free.node->gpus[i];
     free.share.push_back(empty ? kWholeGpu : kWholeGpu - record.gpuUsed[i]);
     free.gpuMemory.push_back(empty ? gpu.memory : gpu.memory - record.gpuMemoryUsed[i]);
     free.idle.push_back(isIdle(free, i));
@@ -42,11 +61,12 @@ FreeNode freeOf(NodeId id, const model::NodeRecord& record, bool empty) {
 }  // namespace
 
 World::World(const model::Tables& tables, Of of, Timestamp now)
-    : queues_(*tables.policy, presentIn(tables)) {
+    : present_(presentIn(tables, of == Of::kEmpty)), queues_(*tables.policy, plain(present_), now) {
   tables.nodes.forEach([&](NodeId id, const model::NodeRecord& record) {
     if (!record.present) return true;
-    byId_[id] = nodes_.size();
-    nodes_.push_back(freeOf(id, record, of == Of::kEmpty));
+    const auto at = nodes_.size();
+    byId_[id] = at;
+    nodes_.push_back(freeOf(id, record, *present_[at], of == Of::kEmpty));
     return true;
   });
   if (of == Of::kEmpty) return;
@@ -78,7 +98,8 @@ Amount World::amountOf(const model::JobShape& shape, const model::RankPlacement&
 
 bool World::hasRoom(std::size_t node, const model::TaskShape& task) const {
   const auto& free = nodes_[node];
-  return free.open && free.cpus >= task.cpus && free.memory >= task.memory &&
+  return free.open && free.node->health == model::GpuHealth::kHealthy && free.cpus >= task.cpus &&
+         free.memory >= task.memory &&
          (free.idleCount >= static_cast<std::int64_t>(task.gpus.count) || !task.gpus.isWhole()) &&
          labelsMatch(task, *free.node);
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -103,8 +104,9 @@ class World {
   [[nodiscard]] Amount amountOf(const model::JobShape& shape,
                                 const model::RankPlacement& rank) const;
 
+  std::vector<std::shared_ptr<const model::Node>> present_;  // by id
   Queues queues_;
-  std::vector<FreeNode> nodes_;  // by id
+  std::vector<FreeNode> nodes_;  // the same
   std::map<NodeId, std::size_t> byId_;
   std::vector<Change> undo_;
 };

@@ -276,8 +276,70 @@ void Api::topology(const Request& request, const Respond& respond) const {
   answerWith(respond, 200, topologyView(sceneOf(snapshot, request)));
 }
 
-void Api::queues(const Request&, const Respond& respond) const {
-  answerWith(respond, 200, queueList(options_.commands->snapshot()->tables));
+namespace {
+
+Error notAnOperator() {
+  return makeError(ErrorCode::kPermission, "you may not say how machines are used")
+      .withHint("only who runs the server and root may");
+}
+
+}  // namespace
+
+std::function<void(Result<void>)> Api::answerNode(const Respond& respond,
+                                                  const Request& request) const {
+  // The view is made on the IO thread: this reply may come when the server is gone.
+  return [this, respond, request](Result<void> result) {
+    if (!result) return answerError(respond, result.error());
+    respond({.answer = {}, .make = [this, request]() -> Answer {
+               const auto now = options_.commands->snapshot();
+               for (auto& node : nodeList(sceneOf(now, request)).nodes) {
+                 if (node.name == request.target.path[2]) return {200, codec::toJson(node), {}};
+               }
+               return errorAnswer(makeError(ErrorCode::kNotFound, "the node is gone"));
+             }});
+  };
+}
+
+void Api::setHealth(const Request& request, const Respond& respond) const {
+  if (!request.caller.admin) return answerError(respond, notAnOperator());
+  auto wanted = codec::fromJson<model::HealthRequest>(request.body, "request body");
+  if (!wanted) return answerError(respond, wanted.error());
+  constexpr auto kLongest = hours(24 * 3660);
+  constexpr std::size_t kMostWhy = 1000;
+  if (wanted->lasts.value < 0 || wanted->lasts > kLongest) {
+    return answerError(respond, badField("lasts", std::to_string(wanted->lasts.value),
+                                         "0 to ten years, in microseconds"));
+  }
+  if (wanted->why.size() > kMostWhy)
+    return answerError(respond, badField("why", "a long text", "at most 1000 bytes"));
+  controller::SetHealth command;
+  command.caller.user = request.caller.user;
+  command.node = request.target.path[2];
+  if (wanted->gpu)
+    command.gpu = static_cast<std::int32_t>(std::min<std::uint32_t>(*wanted->gpu, INT32_MAX));
+  command.health = wanted->health;
+  command.lasts = wanted->lasts;
+  command.why = std::move(wanted->why);
+  command.reply = answerNode(respond, request);
+  if (!options_.commands->setHealth(std::move(command))) answerError(respond, busy());
+}
+
+void Api::setLabels(const Request& request, const Respond& respond) const {
+  if (!request.caller.admin) return answerError(respond, notAnOperator());
+  auto wanted = codec::fromJson<model::LabelsRequest>(request.body, "request body");
+  if (!wanted) return answerError(respond, wanted.error());
+  controller::SetLabels command;
+  command.caller.user = request.caller.user;
+  command.node = request.target.path[2];
+  command.set = std::move(wanted->set);
+  command.remove = std::move(wanted->remove);
+  command.reply = answerNode(respond, request);
+  if (!options_.commands->setLabels(std::move(command))) answerError(respond, busy());
+}
+
+void Api::queues(const Request& request, const Respond& respond) const {
+  const auto snapshot = options_.commands->snapshot();
+  answerWith(respond, 200, queueList(snapshot->tables, sceneOf(snapshot, request).now));
 }
 
 void Api::policy(const Request&, const Respond& respond) const {
@@ -419,6 +481,7 @@ void Api::stop(const Request& request, const Respond& respond) const {
   controller::StopJob command;
   command.caller.user = request.caller.user;
   command.job = job->id;
+  command.wholeArray = namesWholeArray(scene, *job, request.target.path[2]);
   command.grace = wanted.grace;
   // The view is made on the IO thread: this reply may come when the server is gone.
   command.reply = [this, respond, request, id = job->id](Result<void> result) {

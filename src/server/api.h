@@ -45,6 +45,8 @@ class Api {
   void stop(const Request& request, const Respond& respond) const;
   void logs(const Request& request, const Respond& respond) const;
   void nodes(const Request& request, const Respond& respond) const;
+  void setHealth(const Request& request, const Respond& respond) const;
+  void setLabels(const Request& request, const Respond& respond) const;
   void gpus(const Request& request, const Respond& respond) const;
   void topology(const Request& request, const Respond& respond) const;
   void queues(const Request& request, const Respond& respond) const;
@@ -57,6 +59,9 @@ class Api {
  private:
   using Snapshot = std::shared_ptr<const controller::Snapshot>;
 
+  // What a change of a node is answered with.
+  [[nodiscard]] std::function<void(Result<void>)> answerNode(const Respond& respond,
+                                                             const Request& request) const;
   [[nodiscard]] Scene sceneOf(const Snapshot& snapshot, const Request& request) const;
   [[nodiscard]] Result<controller::SubmitJobs> submission(const model::SubmitRequest& wanted,
                                                           const Caller& caller,

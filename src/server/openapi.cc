@@ -258,8 +258,8 @@ std::string paths(const std::vector<Route>& routes) {
 
 std::string openApiDocument(const std::vector<Route>& routes, const std::string& version) {
   Schemas schemas;
-  addAll<model::SubmitRequest, model::StopCommand, model::PolicyRequest>(schemas,
-                                                                         Schemas::Use::kRequest);
+  addAll<model::SubmitRequest, model::StopCommand, model::PolicyRequest, model::HealthRequest,
+         model::LabelsRequest>(schemas, Schemas::Use::kRequest);
   addAll<VersionView, LostView, model::StatusView, model::JobList, model::JobDetail,
          model::SubmitAnswer, model::LogPage, model::NodeList, model::GpuList, model::TopologyView,
          model::QueueList, model::PolicyView, model::PolicyAnswer, model::EventList,

@@ -7,8 +7,10 @@
 
 #include "codec/describe_model.h"
 #include "scheduler/match.h"
+#include "scheduler/window.h"
 #include "scheduler/world.h"
 #include "spec/policy.h"
+#include "spec/when.h"
 
 namespace bole::server {
 namespace {
@@ -90,6 +92,8 @@ void warnOfKinds(const std::vector<const model::Node*>& nodes, const model::Poli
     for (const auto* amounts : {&queue.guaranteed, &queue.limit, &queue.perUser})
       for (const auto& kind : amounts->kinds) kinds.insert(kind.kind);
   }
+  for (const auto& booking : policy.bookings)
+    for (const auto& kind : booking.amounts.kinds) kinds.insert(kind.kind);
   for (const auto& kind : kinds) {
     const bool here = std::any_of(nodes.begin(), nodes.end(), [&](const model::Node* node) {
       return std::any_of(node->gpus.begin(), node->gpus.end(), [&](const model::Gpu& gpu) {
@@ -119,9 +123,10 @@ std::vector<Jobs> jobsOf(const Queues& queues, const model::Tables& tables) {
 
 class QueueTree {
  public:
-  explicit QueueTree(const model::Tables& tables)
+  QueueTree(const model::Tables& tables, Timestamp now)
       : policy_(*tables.policy),
-        world_(tables, scheduler::Of::kNow, tables.time),
+        time_(now),
+        world_(tables, scheduler::Of::kNow, now),
         queues_(world_.queues()),
         jobs_(jobsOf(queues_, tables)) {}
 
@@ -145,6 +150,7 @@ class QueueTree {
     view.running = jobs_[index].running;
     const auto* queue = policy_.find(node.id);
     if (!queue) return view;
+    view.opensAt = scheduler::opensAt(policy_, queue->id, time_);
     view.guaranteed = queue->guaranteed;
     view.limit = queue->limit;
     view.weight = queue->weight;
@@ -155,6 +161,7 @@ class QueueTree {
   }
 
   const model::Policy& policy_;
+  Timestamp time_;
   scheduler::World world_;
   const Queues& queues_;
   std::vector<Jobs> jobs_;
@@ -199,6 +206,12 @@ class Changes {
     if (out_.empty() && names(before_) != names(now_))
       out_.emplace_back("the queues stand in another order");
     tell("patience", spec::writeDuration(before_.patience), spec::writeDuration(now_.patience));
+    tell("utc_offset", spec::writeOffset(before_.utcOffset), spec::writeOffset(now_.utcOffset));
+    for (const auto& booking : now_.bookings) compare(bookingNamed(before_, booking.name), booking);
+    for (const auto& booking : before_.bookings) {
+      if (!bookingNamed(now_, booking.name))
+        out_.push_back(fmt::format("booking {} goes", booking.name));
+    }
     tell("half_life", spec::writeDuration(before_.halfLife), spec::writeDuration(now_.halfLife));
     return std::move(out_);
   }
@@ -225,8 +238,36 @@ class Changes {
     tell(field("weight"), std::to_string(old.weight), std::to_string(now.weight));
     tell(field("preemption"), std::string(codec::enumName(old.preemption)),
          std::string(codec::enumName(now.preemption)));
+    tell(field("windows"), windowsText(old), windowsText(now));
     tell(field("per user"), amountsText(old.perUser, "no limit", old.perUserRunning),
          amountsText(now.perUser, "no limit", now.perUserRunning));
+  }
+
+  static std::string windowsText(const model::Queue& queue) {
+    std::string text;
+    for (const auto& window : queue.windows)
+      text += (text.empty() ? "" : "; ") + spec::writeWindow(window);
+    return text.empty() ? "always" : text;
+  }
+
+  static const model::Booking* bookingNamed(const model::Policy& policy, const std::string& name) {
+    for (const auto& booking : policy.bookings)
+      if (booking.name == name) return &booking;
+    return nullptr;
+  }
+
+  static std::string bookingText(const model::Policy& policy, const model::Booking& booking) {
+    return fmt::format("{} for queue {}, {} to {}", amountsText(booking.amounts, "nothing"),
+                       policy.find(booking.queue)->name, spec::writeTime(booking.from),
+                       spec::writeTime(booking.to));
+  }
+
+  void compare(const model::Booking* old, const model::Booking& now) {
+    if (old) {
+      tell("booking " + now.name, bookingText(before_, *old), bookingText(now_, now));
+    } else {
+      out_.push_back(fmt::format("booking {} is new: {}", now.name, bookingText(now_, now)));
+    }
   }
 
   void tellNew(const model::Queue& queue) {
@@ -237,6 +278,7 @@ class Changes {
       text += fmt::format(", preemption {}", codec::enumName(queue.preemption));
     if (queue.perUser != model::Amounts() || queue.perUserRunning)
       text += ", per user " + amountsText(queue.perUser, "", queue.perUserRunning);
+    if (!queue.windows.empty()) text += ", starts jobs " + windowsText(queue);
     out_.push_back(std::move(text));
   }
 
@@ -247,11 +289,18 @@ class Changes {
 
 }  // namespace
 
-model::QueueList queueList(const model::Tables& tables) {
+model::QueueList queueList(const model::Tables& tables, Timestamp now) {
   model::QueueList list;
-  QueueTree(tables).appendBelow(0, list.queues);
+  QueueTree(tables, now).appendBelow(0, list.queues);
   for (const auto* node : presentNodes(tables))
     list.emulated = list.emulated || (node->emulated && !node->gpus.empty());
+  for (const auto& booking : tables.policy->bookings) {
+    if (booking.to <= now) continue;
+    list.bookings.push_back({booking.name, tables.policy->find(booking.queue)->name,
+                             booking.amounts, booking.from, booking.to});
+  }
+  std::sort(list.bookings.begin(), list.bookings.end(),
+            [](const auto& a, const auto& b) { return a.from < b.from; });
   list.warnings = policyWarnings(*tables.policy, tables);
   return list;
 }

@@ -10,7 +10,7 @@
 
 namespace bole::server {
 
-[[nodiscard]] model::QueueList queueList(const model::Tables& tables);
+[[nodiscard]] model::QueueList queueList(const model::Tables& tables, Timestamp now);
 
 // What the cloud in `tables` lacks of what `policy` guarantees or names, for people.
 [[nodiscard]] std::vector<std::string> policyWarnings(const model::Policy& policy,

@@ -32,6 +32,8 @@ class Commands {
   [[nodiscard]] virtual bool submit(controller::SubmitJobs command) = 0;
   [[nodiscard]] virtual bool stop(controller::StopJob command) = 0;
   [[nodiscard]] virtual bool setPolicy(controller::SetPolicy command) = 0;
+  [[nodiscard]] virtual bool setHealth(controller::SetHealth command) = 0;
+  [[nodiscard]] virtual bool setLabels(controller::SetLabels command) = 0;
   [[nodiscard]] virtual std::shared_ptr<const controller::Snapshot> snapshot() const = 0;
 };
 

@@ -38,6 +38,16 @@ std::string queueOf(const controller::Snapshot& snapshot, const model::JobRecord
   return text && *text ? (*text)->queue : std::string();
 }
 
+// "sweep[3]" of an array's element.
+std::string nameOf(const model::JobText& text, const model::JobRecord& job) {
+  return job.shape->array ? fmt::format("{}[{}]", text.name, job.shape->array->index) : text.name;
+}
+
+bool isNamed(const model::JobText& text, const model::JobRecord& job, const std::string& name) {
+  if (!name.starts_with(text.name)) return false;
+  return name.size() == text.name.size() || (job.shape->array && name == nameOf(text, job));
+}
+
 std::string signalText(int signal) {
   const char* name = sigabbrev_np(signal);
   return name ? fmt::format("SIG{} (signal {})", name, signal) : fmt::format("signal {}", signal);
@@ -92,6 +102,9 @@ std::string stoppingText(const model::JobRecord& job) {
       return "is being stopped: one of its ranks failed";
     case model::StopReason::kServerDown:
       return "is being stopped with the server";
+    case model::StopReason::kNodeDown:
+      return "is being stopped: what it runs on was declared down";
+    case model::StopReason::kDependency:
     case model::StopReason::kNone:
       break;
   }
@@ -133,6 +146,9 @@ std::string reasonText(const Scene& scene, const model::JobRecord& job) {
     case JobState::kFailed:
       return afterAttempts(outcomeText(scene, job), job);
     case JobState::kCancelled:
+      if (job.stop == model::StopReason::kDependency) {
+        return fmt::format("can never start: job {} did not end as it asks", job.brokenBy.value);
+      }
       return job.stop == model::StopReason::kServerDown ? "was stopped with the server"
                                                         : "was cancelled";
   }
@@ -163,17 +179,13 @@ Duration runningTime(const Scene& scene, const model::AttemptRecord* attempt) {
 
 // GPU-time of a live attempt so far, in thousandths of a GPU x microseconds, as the state will
 // count it at its end.
-__int128 liveGpuTime(const Scene& scene, const model::JobRecord& job,
-                     const model::AttemptRecord& attempt) {
+__int128 liveGpuTime(const Scene& scene, const model::AttemptRecord& attempt) {
   if (!attempt.live) return 0;
   const auto held =
       (scene.now - attempt.plannedAt) - (scene.snapshot.tables.leaps - attempt.leapsBefore);
   __int128 shares = 0;
-  for (const auto& rank : attempt.ranks) {
-    if (rank.task >= job.shape->tasks.size()) continue;
-    shares += static_cast<__int128>(job.shape->tasks[rank.task].gpus.share.value) *
-              static_cast<__int128>(rank.gpus.size());
-  }
+  for (const auto& rank : attempt.ranks)
+    for (std::size_t i = 0; i < rank.gpus.size(); ++i) shares += rank.grant(i).share.value;
   return shares * std::max(held.value, std::int64_t{0});
 }
 
@@ -272,7 +284,7 @@ bool matches(const Scene& scene, const JobFilter& filter, const model::JobRecord
   if (filter.project && projectOf(scene.snapshot, job) != *filter.project) return false;
   if (!filter.name) return true;
   const auto text = scene.snapshot.text(job);
-  return text && text->name == *filter.name;
+  return text && isNamed(*text, job, *filter.name);
 }
 
 const model::JobRecord* findNamed(const Scene& scene, const std::string& name) {
@@ -280,7 +292,7 @@ const model::JobRecord* findNamed(const Scene& scene, const std::string& name) {
   int bestRank = 0;  // the caller's own: 2; live: 1
   scene.snapshot.tables.jobs.forEachNewestFirst([&](JobId, const model::JobRecord& job) {
     const auto* text = scene.snapshot.texts.find(job.text);
-    if (!text || !*text || (*text)->name != name) return true;
+    if (!text || !*text || !isNamed(**text, job, name)) return true;
     const bool own = userOf(scene.snapshot, job) == scene.caller.user;
     const int rank = (own ? 2 : 0) + (model::isTerminal(job.state) ? 0 : 1);
     if (!best || rank > bestRank) {
@@ -325,7 +337,15 @@ std::string gpuModels(const model::Node& node) {
   return text;
 }
 
-model::NodeView nodeView(const model::NodeRecord& record) {
+// What is said of a GPU, else of its node.
+const model::HealthMark* markOf(const model::NodeRecord& record, std::int32_t gpu) {
+  const model::HealthMark* found = nullptr;
+  for (const auto& mark : record.marks)
+    if (mark.gpu == gpu || (mark.gpu < 0 && !found)) found = &mark;
+  return found;
+}
+
+model::NodeView nodeView(const Scene& scene, const model::NodeRecord& record) {
   const auto& node = *record.node;
   model::NodeView view;
   view.name = node.name;
@@ -339,6 +359,12 @@ model::NodeView nodeView(const model::NodeRecord& record) {
   view.memory = node.memory;
   view.memoryUsed = record.memoryUsed;
   view.driverVersion = node.driverVersion;
+  view.health = node.health;
+  if (const auto* mark = markOf(record, -1)) {
+    view.healthyAt = mark->until;
+    view.why = scene.snapshot.name(mark->why);
+  }
+  view.labels = node.labels;
   return view;
 }
 
@@ -347,7 +373,7 @@ void fillHolder(const Scene& scene, AttemptId holder, model::GpuView& view) {
   const auto* job = attempt ? scene.snapshot.tables.jobs.find(attempt->job) : nullptr;
   if (!job) return;
   view.job = job->id;
-  if (const auto text = scene.snapshot.text(*job)) view.jobName = text->name;
+  if (const auto text = scene.snapshot.text(*job)) view.jobName = nameOf(*text, *job);
   view.user = userOf(scene.snapshot, *job);
 }
 
@@ -360,7 +386,11 @@ model::GpuView gpuView(const Scene& scene, const model::NodeRecord& record, std:
   view.model = gpu.model;
   view.memory = gpu.memory;
   view.pciBusId = gpu.pciBusId;
-  view.health = gpu.health;
+  view.health = std::max(gpu.health, record.node->health);
+  if (const auto* mark = markOf(record, static_cast<std::int32_t>(index))) {
+    view.healthyAt = mark->until;
+    view.why = scene.snapshot.name(mark->why);
+  }
   view.emulated = record.node->emulated;
   if (index < record.gpuHolder.size()) fillHolder(scene, record.gpuHolder[index], view);
   view.used = record.gpuUsed[index];
@@ -419,7 +449,11 @@ model::JobView jobView(const Scene& scene, const model::JobRecord& job) {
   model::JobView view;
   view.id = job.id;
   if (const auto* text = scene.snapshot.texts.find(job.text); text && *text) {
-    view.name = (*text)->name;
+    view.name = nameOf(**text, job);
+  }
+  if (job.shape->array) {
+    view.arrayIndex = job.shape->array->index;
+    view.arrayFirst = job.shape->array->first;
   }
   view.project = projectOf(scene.snapshot, job);
   view.user = userOf(scene.snapshot, job);
@@ -455,7 +489,7 @@ model::JobDetail jobDetail(const Scene& scene, const model::JobRecord& job) {
   __int128 gpuTime = job.milliGpuMicros;
   for (const auto* attempt : attemptsOf(snapshot.tables, job)) {
     detail.attempts.push_back(attemptView(scene, job, text.get(), *attempt));
-    gpuTime += liveGpuTime(scene, job, *attempt);
+    gpuTime += liveGpuTime(scene, *attempt);
   }
   detail.gpuMilliseconds = static_cast<std::uint64_t>(gpuTime / 1'000'000);
   detail.exitCode = exitCodeOf(snapshot.tables, job);
@@ -478,6 +512,12 @@ const model::JobRecord* findJob(const Scene& scene, const std::string& reference
     if (const auto* job = scene.snapshot.tables.jobs.find(*id)) return job;
   }
   return findNamed(scene, reference);
+}
+
+bool namesWholeArray(const Scene& scene, const model::JobRecord& job,
+                     const std::string& reference) {
+  const auto* text = scene.snapshot.texts.find(job.text);
+  return job.shape->array && text && *text && (*text)->name == reference;
 }
 
 std::vector<const model::AttemptRecord*> attemptsOf(const model::Tables& tables,
@@ -571,7 +611,7 @@ model::StatusView statusView(const Scene& scene) {
 model::NodeList nodeList(const Scene& scene) {
   model::NodeList list;
   scene.snapshot.tables.nodes.forEach([&](NodeId, const model::NodeRecord& node) {
-    list.nodes.push_back(nodeView(node));
+    list.nodes.push_back(nodeView(scene, node));
     return true;
   });
   return list;

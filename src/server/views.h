@@ -57,6 +57,10 @@ struct JobFilter {
 // ones, then the newest. Null: there is none.
 [[nodiscard]] const model::JobRecord* findJob(const Scene& scene, const std::string& reference);
 
+// Does the reference mean all elements of the job's array: the array's name, and no number?
+[[nodiscard]] bool namesWholeArray(const Scene& scene, const model::JobRecord& job,
+                                   const std::string& reference);
+
 // The attempts of a job that are in the tables, oldest first.
 [[nodiscard]] std::vector<const model::AttemptRecord*> attemptsOf(const model::Tables& tables,
                                                                   const model::JobRecord& job);

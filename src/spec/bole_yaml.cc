@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "spec/grammar.h"
+#include "spec/links.h"
+#include "spec/when.h"
 
 namespace bole::spec {
 namespace {
@@ -100,6 +102,9 @@ class JobReader {
         {"restart", [&](const Value& v) { return readRestart(v); }},
         {"time_limit", [&](const Value& v) { return readTimeLimit(v); }},
         {"grace", [&](const Value& v) { return readDuration(v, shape.grace); }},
+        {"after", [&](const Value& v) { return readAfter(v); }},
+        {"begin", [&](const Value& v) { return readBegin(v); }},
+        {"array", [&](const Value& v) { return readArray(v); }},
         {"checkpoint", [&](const Value& v) { return readCheckpoint(v); }},
         {"working_dir", [&](const Value& v) { return readDirectory(v, draft_.workingDir); }},
         {"files", [&](const Value& v) { return readFiles(v); }},
@@ -355,6 +360,44 @@ class JobReader {
     return fail(reader_.error(value, "a time limit that no job can keep")
                     .expectedValue("1s or more")
                     .withHint("for no limit leave the field out"));
+  }
+
+  // One, or a list of them.
+  Result<void> readAfter(const Value& value) {
+    auto& after = draft_.spec.after;
+    const auto one = [&](const Value& v) -> Result<void> {
+      model::EnvList some;
+      BOLE_TRY(readBy(reader_, v, "a job (12, prep, any:12)", parseAfter, some));
+      after.insert(after.end(), some.begin(), some.end());
+      return {};
+    };
+    if (value.is(NodeKind::kSequence))
+      BOLE_TRY(reader_.readItems(value, one));
+    else
+      BOLE_TRY(one(value));
+    if (after.size() <= model::JobSpec::kMostAfter) return {};
+    return fail(reader_.error(value.at, value.path + ": too many jobs to wait for")
+                    .expectedValue(fmt::format("at most {}", model::JobSpec::kMostAfter)));
+  }
+
+  Result<void> readBegin(const Value& value) {
+    Begin begin;
+    BOLE_TRY(readBy(reader_, value, "a time or how long to wait (2h)", parseBegin, begin));
+    draft_.spec.shape.begin = begin.at;
+    draft_.spec.shape.delay = begin.delay;
+    return {};
+  }
+
+  Result<void> readArray(const Value& value) {
+    ArrayAsk ask;
+    BOLE_TRY(readBy(reader_, value, "an array (0-9, 0-9%2)", parseArray, ask));
+    draft_.spec.array = std::move(ask.elements);
+    draft_.spec.arrayMost = ask.most;
+    if (draft_.spec.array.size() > 1) return {};
+    reader_.warn(value.at, fmt::format("array: one element, called {}; for so many write 0-{}",
+                                       draft_.spec.array.front(),
+                                       std::max<std::uint32_t>(draft_.spec.array.front(), 2) - 1));
+    return {};
   }
 
   Result<void> readMemory(const Value& value, Bytes& out) const {

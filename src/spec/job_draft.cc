@@ -193,7 +193,10 @@ bool isSetByBole(std::string_view name) {
                             "BOLE_LOCAL_RANK",
                             "BOLE_LOCAL_WORLD_SIZE",
                             "BOLE_NODE",
-                            "BOLE_WORK_DIR"}) {
+                            "BOLE_WORK_DIR",
+                            "BOLE_ARRAY_INDEX",
+                            "BOLE_ARRAY_JOB_ID",
+                            "BOLE_ARRAY_COUNT"}) {
     if (name == known) return true;
   }
   return false;

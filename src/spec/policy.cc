@@ -12,6 +12,7 @@
 #include "spec/number.h"
 #include "spec/reader.h"
 #include "spec/suggest.h"
+#include "spec/when.h"
 
 namespace bole::spec {
 namespace {
@@ -79,20 +80,129 @@ class PolicyReader {
       return fail(
           reader_.error(all, "a policy is described by fields").expectedValue("`queues: ...`"));
     }
+    std::optional<Value> bookings;
     BOLE_TRY(reader_.readFields(
         all, {{"queues", [&](const Value& v) { return readQueues(v, model::Queue(), 1); }},
               {"patience", [&](const Value& v) { return readDuration(v, policy_.patience); }},
-              {"half_life", [&](const Value& v) { return readDuration(v, policy_.halfLife); }}}));
+              {"half_life", [&](const Value& v) { return readDuration(v, policy_.halfLife); }},
+              {"utc_offset",
+               [&](const Value& v) {
+                 return readBy(reader_, v, "an offset from UTC (\"+08:00\")", parseOffset,
+                               policy_.utcOffset);
+               }},
+              {"bookings", [&](const Value& v) -> Result<void> {
+                 bookings = v;
+                 return {};
+               }}}));
     if (!lines_.contains(kDefaultName)) {
       model::Queue fallback;
       fallback.id = model::kDefaultQueue;
       fallback.name = kDefaultName;
       policy_.queues.insert(policy_.queues.begin(), std::move(fallback));
     }
+    if (bookings) BOLE_TRY(readBookings(*bookings));
     return ParsedPolicy{std::move(policy_), reader_.takeWarnings()};
   }
 
  private:
+  Result<void> readBookings(const Value& value) {
+    if (!value.is(NodeKind::kMap)) {
+      return fail(reader_.error(value, "not bookings")
+                      .expectedValue("each by its name (`course: {queue: teaching, ...}`)"));
+    }
+    std::map<std::string, Position, std::less<>> names;
+    for (const auto& field : value.node->fields) {
+      auto booking = reader_.fieldOf(value, field);
+      booking.at = field.at;
+      if (auto good = parseName(field.key); !good) {
+        auto problem = std::move(good).error();
+        problem.what = "not the name of a booking";
+        return fail(std::move(problem).foundValue(quoted(field.key)).at(place(field.at)));
+      }
+      if (!names.emplace(field.key, field.at).second) {
+        return fail(reader_.error(field.at, "two bookings of one name")
+                        .foundValue(quoted(field.key))
+                        .expectedValue("names that differ"));
+      }
+      if (names.size() > model::Policy::kMostBookings) {
+        return fail(reader_.error(field.at, "too many bookings")
+                        .expectedValue(fmt::format("at most {}", model::Policy::kMostBookings)));
+      }
+      BOLE_TRY(readBooking(field.key, booking));
+    }
+    return {};
+  }
+
+  Result<void> readBooking(const std::string& name, const Value& value) {
+    constexpr auto kFields = "{queue: teaching, from: 2026-12-10T09:00+08:00, to: ..., gpus: 8}";
+    if (!value.is(NodeKind::kMap))
+      return fail(reader_.error(value, "not a booking").expectedValue(kFields));
+    model::Booking booking;
+    booking.name = name;
+    Amounts amounts;
+    amounts.path = value.path;
+    std::optional<Value> from;
+    std::optional<Value> to;
+    for (const auto& field : value.node->fields) {
+      const auto v = reader_.fieldOf(value, field);
+      if (field.key == "queue") {
+        BOLE_TRY(readQueueOf(v, booking));
+      } else if (field.key == "from" || field.key == "to") {
+        const bool first = field.key == "from";
+        BOLE_TRY(readBy(reader_, v, "a time (2026-12-10T09:00+08:00)", parseTime,
+                        first ? booking.from : booking.to));
+        (first ? from : to) = v;
+      } else {
+        BOLE_TRY(readAmount(field, v, amounts, false));
+      }
+    }
+    if (!booking.queue.isSet() || !from || !to || amounts.amounts == model::Amounts()) {
+      const auto missing = !booking.queue.isSet() ? "no queue"
+                           : !from                ? "no beginning (from)"
+                           : !to                  ? "no end (to)"
+                                                  : "nothing that is booked";
+      return fail(reader_.error(value.at, fmt::format("{}: {}", value.path, missing))
+                      .expectedValue(kFields));
+    }
+    if (booking.to <= booking.from) {
+      return fail(reader_.error(*to, "the booking ends before it begins")
+                      .expectedValue("a time after " + writeTime(booking.from)));
+    }
+    auto& kinds = amounts.amounts.kinds;
+    std::sort(kinds.begin(), kinds.end(),
+              [](const auto& a, const auto& b) { return a.kind < b.kind; });
+    booking.amounts = std::move(amounts.amounts);
+    policy_.bookings.push_back(std::move(booking));
+    return {};
+  }
+
+  Result<void> readQueueOf(const Value& value, model::Booking& booking) const {
+    std::string name;
+    BOLE_TRY(readBy(reader_, value, "a queue's name", parseName, name));
+    const auto* queue = policy_.find(name);
+    if (!queue) {
+      return fail(reader_.error(value, "no such queue in this policy")
+                      .expectedValue("one that stands below `queues`"));
+    }
+    booking.queue = queue->id;
+    return {};
+  }
+
+  Result<void> readWindows(const Value& value, std::vector<model::Window>& windows) const {
+    const auto one = [&](const Value& v) -> Result<void> {
+      model::Window window;
+      BOLE_TRY(readBy(reader_, v, "days and hours (mon-fri 20:00-08:00)", parseWindow, window));
+      windows.push_back(window);
+      return {};
+    };
+    if (!value.is(NodeKind::kSequence)) return one(value);
+    if (value.node->items.size() > model::Policy::kMostWindows) {
+      return fail(reader_.error(value.at, value.path + ": too many windows")
+                      .expectedValue(fmt::format("at most {}", model::Policy::kMostWindows)));
+    }
+    return reader_.readItems(value, one);
+  }
+
   Result<void> readDuration(const Value& value, Duration& out) const {
     return readBy(reader_, value, "a time (10m, 7d)", parseDuration, out);
   }
@@ -196,6 +306,7 @@ class PolicyReader {
             queue.perUserRunning = read.running;
             return {};
           }},
+         {"windows", [&](const Value& v) { return readWindows(v, queue.windows); }},
          {"queues", [&](const Value& v) -> Result<void> {
             below = v;
             return {};

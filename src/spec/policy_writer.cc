@@ -7,6 +7,7 @@
 
 #include "spec/number.h"
 #include "spec/policy.h"
+#include "spec/when.h"
 
 namespace bole::spec {
 namespace {
@@ -57,6 +58,21 @@ void appendQueue(std::string& out, const model::Queue& queue, const std::string&
   user.add(queue.perUser);
   if (queue.perUserRunning) user.add("running", std::to_string(*queue.perUserRunning));
   appendAmounts(out, indent, "per_user", user);
+  if (!queue.windows.empty()) out += indent + "windows:\n";
+  for (const auto& window : queue.windows)
+    out += fmt::format("{}  - \"{}\"\n", indent, writeWindow(window));
+}
+
+void appendBookings(std::string& out, const model::Policy& policy) {
+  if (!policy.bookings.empty()) out += "bookings:\n";
+  for (const auto& booking : policy.bookings) {
+    Fields fields;
+    fields.add("queue", key(policy.find(booking.queue)->name));
+    fields.add("from", writeTime(booking.from));
+    fields.add("to", writeTime(booking.to));
+    fields.add(booking.amounts);
+    out += fmt::format("  {}: {}\n", key(booking.name), fields.text());
+  }
 }
 
 void appendBelow(std::string& out, const model::Policy& policy, QueueId parent,
@@ -77,6 +93,8 @@ std::string writePolicy(const model::Policy& policy) {
   appendBelow(out, policy, QueueId(), "");
   out += "patience: " + writeDuration(policy.patience) + "\n";
   out += "half_life: " + writeDuration(policy.halfLife) + "\n";
+  if (policy.utcOffset.value != 0) out += "utc_offset: \"" + writeOffset(policy.utcOffset) + "\"\n";
+  appendBookings(out, policy);
   return out;
 }
 

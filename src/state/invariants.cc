@@ -2,6 +2,7 @@
 // what the tables say.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "state/state.h"
@@ -123,6 +124,15 @@ Result<void> checkJob(const model::Tables& tables, const model::JobRecord& job) 
   if (live && attempt->ranks.size() < job.shape->minAvailable) {
     return fail(broken(fmt::format("the gang of job {} holds {} ranks, less than its minimum {}",
                                    job.id.value, attempt->ranks.size(), job.shape->minAvailable)));
+  }
+  for (const auto& dependency : job.waitsFor) {
+    const auto* other = tables.jobs.find(dependency.job);
+    const bool knows = other && std::find(other->dependents.begin(), other->dependents.end(),
+                                          job.id) != other->dependents.end();
+    if (knows && !model::isTerminal(other->state) && job.state == model::JobState::kQueued)
+      continue;
+    return fail(broken(fmt::format("job {} waits for job {}, which will not tell it of its end",
+                                   job.id.value, dependency.job.value)));
   }
   if (!tables.projects.find(job.project)) {
     return fail(broken(fmt::format("job {} belongs to no project", job.id.value)));

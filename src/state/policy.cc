@@ -42,17 +42,62 @@ bool anyNegative(const model::Amounts& amounts) {
                      [](const model::KindAmount& kind) { return kind.gpus.value < 0; });
 }
 
-Result<void> checkAmounts(const model::Queue& queue, std::set<std::string>& kinds) {
-  for (const auto* amounts : {&queue.guaranteed, &queue.limit, &queue.perUser}) {
-    if (anyNegative(*amounts)) return fail(wrong(queue, "an amount is negative"));
-    std::set<std::string> own;
-    for (const auto& kind : amounts->kinds) {
-      if (kind.kind.empty()) return fail(wrong(queue, "a kind of GPU without a name"));
-      if (!own.insert(kind.kind).second)
-        return fail(wrong(queue, "a kind of GPU named twice").foundValue(kind.kind));
-      kinds.insert(kind.kind);
-    }
+Result<void> checkAmounts(const model::Amounts& amounts, const std::string& whose,
+                          std::set<std::string>& kinds) {
+  const auto bad = [&](const char* what) { return makeError(ErrorCode::kInvalid, what).at(whose); };
+  if (anyNegative(amounts)) return fail(bad("an amount is negative"));
+  std::set<std::string> own;
+  for (const auto& kind : amounts.kinds) {
+    if (kind.kind.empty()) return fail(bad("a kind of GPU without a name"));
+    if (!own.insert(kind.kind).second)
+      return fail(bad("a kind of GPU named twice").foundValue(kind.kind));
+    kinds.insert(kind.kind);
   }
+  return {};
+}
+
+Result<void> checkWindows(const model::Queue& queue) {
+  if (queue.windows.size() > model::Policy::kMostWindows) {
+    return fail(wrong(queue, "too many windows")
+                    .foundValue(std::to_string(queue.windows.size()))
+                    .expectedValue(fmt::format("at most {}", model::Policy::kMostWindows)));
+  }
+  for (const auto& window : queue.windows) {
+    if (window.days == 0 || window.days > 0x7F || window.from >= model::Window::kDay ||
+        window.length < 1 || window.length > model::Window::kDay)
+      return fail(wrong(queue, "a window that is no part of a week"));
+  }
+  return {};
+}
+
+Result<void> checkBookings(const model::Policy& policy, std::set<std::string>& kinds) {
+  if (policy.bookings.size() > model::Policy::kMostBookings) {
+    return fail(makeError(ErrorCode::kInvalid, "too many bookings")
+                    .foundValue(std::to_string(policy.bookings.size()))
+                    .expectedValue(fmt::format("at most {}", model::Policy::kMostBookings)));
+  }
+  std::set<std::string> names;
+  for (const auto& booking : policy.bookings) {
+    const auto bad = [&](const char* what) {
+      return makeError(ErrorCode::kInvalid, what).at("booking " + booking.name);
+    };
+    if (!isName(booking.name)) {
+      return fail(makeError(ErrorCode::kInvalid, "a booking's name cannot be this")
+                      .foundValue("'" + booking.name + "'")
+                      .expectedValue("1 to 63 of a-z, 0-9 and -, not beginning with -"));
+    }
+    if (!names.insert(booking.name).second) return fail(bad("it is named twice"));
+    if (!policy.find(booking.queue)) return fail(bad("its queue is not there"));
+    if (booking.to <= booking.from) return fail(bad("it ends before it begins"));
+    if (booking.amounts == model::Amounts()) return fail(bad("it books nothing"));
+    BOLE_TRY(checkAmounts(booking.amounts, "booking " + booking.name, kinds));
+  }
+  return {};
+}
+
+Result<void> checkAmounts(const model::Queue& queue, std::set<std::string>& kinds) {
+  for (const auto* amounts : {&queue.guaranteed, &queue.limit, &queue.perUser})
+    BOLE_TRY(checkAmounts(*amounts, "queue " + queue.name, kinds));
   Result<void> result;
   eachNamed(queue.guaranteed, queue.limit,
             [&](const std::string& what, std::int64_t guaranteed, std::int64_t limit) {
@@ -103,8 +148,10 @@ Result<void> checkPolicy(const model::Policy& policy) {
     BOLE_ASSIGN(const auto level, checkPlace(queue, levels));
     if (!names.insert(queue.name).second) return fail(wrong(queue, "it is named twice"));
     BOLE_TRY(checkAmounts(queue, kinds));
+    BOLE_TRY(checkWindows(queue));
     levels[queue.id] = level;
   }
+  BOLE_TRY(checkBookings(policy, kinds));
   if (kinds.size() > model::Policy::kMostKinds) {
     return fail(makeError(ErrorCode::kInvalid, "too many kinds of GPUs are named")
                     .foundValue(std::to_string(kinds.size()))
@@ -117,6 +164,14 @@ Result<void> checkPolicy(const model::Policy& policy) {
   }
   if (policy.patience.value < 0 || policy.halfLife.value < 0)
     return fail(ErrorCode::kInvalid, "a time is negative");
+  constexpr auto kFarthest = hours(14);
+  if (policy.utcOffset > kFarthest || policy.utcOffset < kFarthest * -1 ||
+      policy.utcOffset.value % minutes(1).value != 0) {
+    return fail(makeError(ErrorCode::kInvalid, "no place on earth has such a time")
+                    .at("utc_offset")
+                    .foundValue(formatDuration(policy.utcOffset))
+                    .expectedValue("-14:00 to +14:00"));
+  }
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "model/use.h"
 
@@ -92,8 +93,8 @@ struct Folder {
     // counted.
     const auto kept = std::max(gpus, highestHeld(record));
     record.id = event.id;
-    record.node = std::make_shared<const model::Node>(event.node);
     record.present = true;
+    show(record, event.node);
     record.gpuUsed.resize(kept);
     record.gpuMemoryUsed.resize(kept);
     record.gpuHolder.resize(kept);
@@ -109,11 +110,36 @@ struct Folder {
     return {};
   }
 
+  Outcome operator()(const model::HealthSet& event) {
+    auto* node = state.tables_.nodes.edit(event.node);
+    if (!node) return refuse(fmt::format("node {} was never registered", event.node.value));
+    if (event.gpu < -1 || event.gpu >= static_cast<std::int64_t>(node->node->gpus.size()))
+      return refuse(fmt::format("node {} has no GPU {}", event.node.value, event.gpu));
+    std::erase_if(node->marks, [&](const auto& mark) { return mark.gpu == event.gpu; });
+    if (event.health != model::GpuHealth::kHealthy)
+      node->marks.push_back({event.gpu, event.health, event.until, event.why});
+    show(*node, node->probed ? *node->probed : *node->node);
+    raise(state.tables_.lastSide, event.why.value);
+    return {};
+  }
+
+  Outcome operator()(const model::NodeLabelled& event) {
+    auto* node = state.tables_.nodes.edit(event.node);
+    if (!node) return refuse(fmt::format("node {} was never registered", event.node.value));
+    node->labels = event.labels;
+    show(*node, node->probed ? *node->probed : *node->node);
+    return {};
+  }
+
   Outcome operator()(const model::JobSubmitted& event) {
     if (state.tables_.jobs.find(event.job) || event.job.value <= state.tables_.lastJob) {
       return refuse(fmt::format("job {} exists already", event.job.value));
     }
     if (event.shape.tasks.empty()) return refuse("a job without tasks");
+    for (const auto& dependency : event.shape.after) {
+      if (!state.tables_.jobs.find(dependency.job))
+        return refuse(fmt::format("job {} waits for a job that is not there", event.job.value));
+    }
     model::JobRecord job;
     job.id = event.job;
     job.project = event.project;
@@ -121,6 +147,11 @@ struct Folder {
     job.text = event.text;
     job.shape = std::make_shared<const model::JobShape>(event.shape);
     job.submittedAt = job.queuedAt = time;
+    job.notBefore = std::max(event.shape.begin, Timestamp());
+    if (event.shape.delay.value > 0)
+      job.notBefore = std::max(job.notBefore, time + event.shape.delay);
+    job.queuedAt = std::max(job.queuedAt, job.notBefore);
+    for (const auto& dependency : event.shape.after) waitFor(job, dependency);
     state.queued_.insert(keyOf(job));
     state.tables_.jobs.put(event.job, std::move(job));
     raise(state.tables_.lastJob, event.job.value);
@@ -133,6 +164,8 @@ struct Folder {
     if (!job || job->state != model::JobState::kQueued) {
       return refuse(fmt::format("job {} is not queued", event.job.value));
     }
+    if (!job->waitsFor.empty() || job->brokenBy.isSet())
+      return refuse(fmt::format("job {} waits for another", event.job.value));
     if (event.attempt.value <= state.tables_.lastAttempt)
       return refuse("an attempt's id was given twice");
     if (auto fits = checkPlacement(*job->shape, event.ranks); !fits) return fits;
@@ -242,6 +275,9 @@ struct Folder {
     job->freedFor = JobId();
     job->endedAt = time;
     state.finished_.insert({time, event.job});
+    job->waitsFor.clear();
+    const auto dependents = std::exchange(job->dependents, {});
+    for (const auto id : dependents) tellEnded(id, event);
     return {};
   }
 
@@ -294,6 +330,56 @@ struct Folder {
   }
 
  private:
+  // What the probe saw, with what operators say of it.
+  static void show(model::NodeRecord& record, const model::Node& probed) {
+    auto node = probed;
+    for (const auto& mark : record.marks) {
+      if (mark.gpu < 0)
+        node.health = std::max(node.health, mark.health);
+      else if (static_cast<std::size_t>(mark.gpu) < node.gpus.size())
+        node.gpus[static_cast<std::size_t>(mark.gpu)].health =
+            std::max(node.gpus[static_cast<std::size_t>(mark.gpu)].health, mark.health);
+    }
+    for (const auto& [name, value] : record.labels) {
+      std::erase_if(node.labels, [&, key = name](const auto& label) { return label.first == key; });
+      node.labels.emplace_back(name, value);
+    }
+    auto seen = node == probed ? std::nullopt : std::optional<model::Node>(probed);
+    record.node = std::make_shared<const model::Node>(std::move(node));
+    record.probed = std::move(seen);
+  }
+
+  static bool satisfies(model::DependencyKind kind, model::JobState end) {
+    return kind == model::DependencyKind::kAny ||
+           (kind == model::DependencyKind::kOk) == (end == model::JobState::kSucceeded);
+  }
+
+  // Nothing more to wait for where the other has ended already.
+  void waitFor(model::JobRecord& job, const model::Dependency& dependency) {
+    auto* other = state.tables_.jobs.edit(dependency.job);
+    if (!model::isTerminal(other->state)) {
+      job.waitsFor.push_back(dependency);
+      other->dependents.push_back(job.id);
+    } else if (!satisfies(dependency.kind, other->state)) {
+      job.brokenBy = dependency.job;
+    }
+  }
+
+  // Waiting counts from when the last of them has ended.
+  void tellEnded(JobId id, const model::JobEnded& event) {
+    auto* job = state.tables_.jobs.edit(id);
+    if (!job || job->state != model::JobState::kQueued) return;
+    for (const auto& dependency : job->waitsFor) {
+      if (dependency.job == event.job && !satisfies(dependency.kind, event.state))
+        job->brokenBy = event.job;
+    }
+    std::erase_if(job->waitsFor, [&](const auto& other) { return other.job == event.job; });
+    if (!job->waitsFor.empty()) return;
+    state.queued_.erase(keyOf(*job));
+    job->queuedAt = std::max(time, job->notBefore);
+    state.queued_.insert(keyOf(*job));
+  }
+
   static void raise(std::uint64_t& highest, std::uint64_t id) { highest = std::max(highest, id); }
 
   // All means as they were at `until`, and from now on.

@@ -11,7 +11,7 @@ using model::JobState;
 
 model::Node nodeOf(std::uint32_t gpus) {
   model::Node node;
-  node.name = "a";
+  node.name = std::string("a");
   node.cpus = MilliCpu(8000);
   node.memory = kGiB * 64;
   node.gpus.resize(gpus);
@@ -273,6 +273,69 @@ TEST_F(StateTest, InvariantsSeeAWrongTable) {
   tables = state_.tables();
   tables.nodes.edit(NodeId(1))->gpuMemoryUsed[0] = kGiB;
   EXPECT_FALSE(checkInvariants(tables));
+}
+
+TEST_F(StateTest, AJobWaitsUntilWhatItNamesHasEndedAsItAsks) {
+  using model::DependencyKind;
+  const auto after = [](std::vector<model::Dependency> jobs) {
+    auto shape = gangOf(2);
+    shape.after = std::move(jobs);
+    return shape;
+  };
+  mustNot(model::JobSubmitted{JobId(2), ProjectId(1), UserId(),
+                              after({{JobId(9), DependencyKind::kOk}}), SideId(3)});
+  must(model::JobSubmitted{JobId(2), ProjectId(1), UserId(),
+                           after({{JobId(1), DependencyKind::kOk}}), SideId(3)});
+  must(model::JobSubmitted{JobId(3), ProjectId(1), UserId(),
+                           after({{JobId(1), DependencyKind::kNotOk}, {JobId(2), {}}}), SideId(4)});
+  must(model::JobSubmitted{JobId(4), ProjectId(1), UserId(),
+                           after({{JobId(1), DependencyKind::kAny}}), SideId(5)});
+  mustNot(plan(1, 2, {0, 1}));
+  EXPECT_EQ(job(1).dependents.size(), 3U);
+  must(model::JobEnded{JobId(1), JobState::kCancelled, model::StopReason::kCancelled});
+  EXPECT_EQ(job(2).brokenBy, JobId(1));
+  EXPECT_FALSE(job(3).brokenBy.isSet());
+  EXPECT_EQ(job(3).waitsFor.size(), 1U);
+  EXPECT_TRUE(job(4).waitsFor.empty());
+  EXPECT_EQ(job(4).queuedAt, state_.tables().time) << "waiting counts from here";
+  mustNot(plan(1, 2, {0, 1}));
+  must(model::JobEnded{JobId(2), JobState::kCancelled, model::StopReason::kDependency});
+  EXPECT_EQ(job(3).brokenBy, JobId(2));
+  must(plan(1, 4, {0, 1}));
+}
+
+TEST_F(StateTest, ATimeBeforeWhichItDoesNotStartIsKept) {
+  auto shape = gangOf(2);
+  shape.delay = seconds(5);
+  must(model::JobSubmitted{JobId(2), ProjectId(1), UserId(), shape, SideId(3)});
+  EXPECT_EQ(job(2).notBefore, state_.tables().time + seconds(5));
+  EXPECT_EQ(job(2).queuedAt, job(2).notBefore);
+  shape.begin = Timestamp(1);
+  must(model::JobSubmitted{JobId(3), ProjectId(1), UserId(), shape, SideId(4)});
+  EXPECT_EQ(job(3).notBefore, state_.tables().time + seconds(5)) << "the later of both";
+}
+
+TEST_F(StateTest, WhatIsSaidOfANodeOutlivesItsInventory) {
+  const auto node = [&]() -> const model::NodeRecord& {
+    return *state_.tables().nodes.find(NodeId(1));
+  };
+  using model::GpuHealth;
+  mustNot(model::HealthSet{NodeId(7), -1, GpuHealth::kDown, {}, {}});
+  mustNot(model::HealthSet{NodeId(1), 4, GpuHealth::kDown, {}, {}});
+  must(model::HealthSet{NodeId(1), 2, GpuHealth::kDraining, Timestamp(50), SideId(9)});
+  must(model::HealthSet{NodeId(1), -1, GpuHealth::kSuspect, {}, {}});
+  must(model::NodeLabelled{NodeId(1), {{"disk", "ssd"}}});
+  EXPECT_EQ(node().node->gpus[2].health, GpuHealth::kDraining);
+  EXPECT_EQ(node().node->health, GpuHealth::kSuspect);
+  must(model::NodeRegistered{NodeId(1), nodeOf(4)});
+  EXPECT_EQ(node().node->gpus[2].health, GpuHealth::kDraining);
+  EXPECT_EQ(node().node->labels.size(), 1U);
+  EXPECT_EQ(*node().probed, nodeOf(4));
+  must(model::HealthSet{NodeId(1), 2, GpuHealth::kHealthy, {}, {}});
+  must(model::HealthSet{NodeId(1), -1, GpuHealth::kHealthy, {}, {}});
+  must(model::NodeLabelled{NodeId(1), {}});
+  EXPECT_EQ(*node().node, nodeOf(4));
+  EXPECT_FALSE(node().probed);
 }
 
 }  // namespace

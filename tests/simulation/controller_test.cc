@@ -420,5 +420,163 @@ TEST_F(ControllerTest, NumbersThatAnEarlierLifeUsedAreNotGivenAgain) {
   EXPECT_EQ(record(51).attempt, AttemptId(41));
 }
 
+model::JobSpec after(model::EnvList others, model::JobSpec spec) {
+  spec.after = std::move(others);
+  return spec;
+}
+
+TEST_F(ControllerTest, JobsWaitForEachOtherAndWhatCanNeverComeIsCancelled) {
+  ASSERT_TRUE(submit(job(4, 1, "prep")));
+  ASSERT_TRUE(submit(after({{"ok", "prep"}}, job(1, 0, "train"))));
+  ASSERT_TRUE(submit(after({{"ok", "train"}}, job(1, 0, "test"))));
+  ASSERT_TRUE(submit(after({{"any", "1"}}, job(1, 0, "clean"))));
+  ASSERT_TRUE(submit(after({{"notok", "1"}}, job(1, 0, "alarm"))));
+  for (const std::uint64_t id : {2, 3, 4, 5}) EXPECT_EQ(record(id).state, JobState::kQueued);
+  const auto* why = controller_->snapshot()->waiting.find(JobId(2));
+  ASSERT_TRUE(why);
+  EXPECT_EQ(scheduler::explain(*why), "waits for job 1 to end");
+  finish(1, AttemptOutcome::kFailed, 3);
+  EXPECT_EQ(record(2).state, JobState::kCancelled);
+  EXPECT_EQ(record(2).stop, model::StopReason::kDependency);
+  EXPECT_EQ(record(3).state, JobState::kCancelled) << "what waits for it in turn";
+  EXPECT_EQ(record(4).state, JobState::kStarting);
+  EXPECT_EQ(record(5).state, JobState::kStarting);
+  boot({node("a", 4)});
+  EXPECT_EQ(record(3).state, JobState::kCancelled);
+}
+
+TEST_F(ControllerTest, WhatAJobNamesMustBeThereAndAbleToCome) {
+  const auto none = submit(after({{"ok", "nosuch"}}, job(1, 1)));
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::kNotFound);
+  ASSERT_TRUE(submit(job(1, 1, "prep")));
+  finish(1, AttemptOutcome::kFailed, 3);
+  const auto never = submit(after({{"ok", "prep"}}, job(1, 1)));
+  ASSERT_FALSE(never);
+  EXPECT_EQ(never.error().code, ErrorCode::kConflict);
+  ASSERT_TRUE(submit(after({{"any", "prep"}}, job(1, 1))));
+  EXPECT_EQ(record(2).state, JobState::kStarting) << "it has ended already";
+}
+
+TEST_F(ControllerTest, AnArrayIsManyJobsOfOneText) {
+  auto spec = job(1, 1, "sweep");
+  spec.array = {0, 10, 20, 30, 40};
+  spec.arrayMost = 2;
+  const auto answer = submit(spec, "once");
+  ASSERT_TRUE(answer) << answer.error().message();
+  ASSERT_EQ(answer->jobs.size(), 1U);
+  EXPECT_EQ(answer->jobs[0].count, 5U);
+  EXPECT_EQ(record(5).shape->array->index, 40U);
+  EXPECT_EQ(record(5).text, record(1).text);
+  EXPECT_EQ(engine_.alive().size(), 2U);
+  ASSERT_TRUE(submit(after({{"ok", "sweep"}}, job(1, 0, "sum"))));
+  EXPECT_EQ(record(6).waitsFor.size(), 5U);
+  finish(1, AttemptOutcome::kCompleted);
+  EXPECT_EQ(record(3).state, JobState::kStarting);
+  boot({node("a", 4)});
+  const auto again = submit(spec, "once");
+  ASSERT_TRUE(again);
+  ASSERT_EQ(again->jobs.size(), 1U) << "the same request submits nothing";
+  EXPECT_EQ(again->jobs[0].count, 5U);
+  controller::StopJob all;
+  all.caller.user = "ana";
+  all.job = JobId(2);
+  all.wholeArray = true;
+  std::vector<controller::Message> batch;
+  batch.push_back(std::move(all));
+  controller_->process(std::move(batch));
+  EXPECT_EQ(record(1).state, JobState::kSucceeded);
+  EXPECT_EQ(record(2).state, JobState::kStopping);
+  EXPECT_EQ(record(4).state, JobState::kCancelled);
+  EXPECT_EQ(record(6).state, JobState::kCancelled) << "it waited for all of them";
+}
+
+TEST_F(ControllerTest, AnArraysTextGoesWithItsLastElement) {
+  options_.keepFinishedJobs = 1;
+  boot({node("a", 4)});
+  auto spec = job(1, 1, "sweep");
+  spec.array = {0, 1, 2};
+  ASSERT_TRUE(submit(spec));
+  finish(1, AttemptOutcome::kCompleted);
+  finish(2, AttemptOutcome::kCompleted);
+  ASSERT_FALSE(controller_->state().tables().jobs.find(JobId(1))) << "forgotten";
+  EXPECT_TRUE(controller_->snapshot()->texts.find(record(3).text));
+  finish(3, AttemptOutcome::kCompleted);
+  const auto text = record(3).text;
+  ASSERT_TRUE(submit(job(1, 1)));
+  finish(4, AttemptOutcome::kCompleted);
+  ASSERT_FALSE(controller_->state().tables().jobs.find(JobId(3)));
+  EXPECT_FALSE(controller_->snapshot()->texts.find(text));
+}
+
+TEST_F(ControllerTest, ANodeThatIsDownGivesItsJobsBackAndComesAgainByItself) {
+  boot({node("a", 4), node("b", 4)});
+  ASSERT_TRUE(submit(job(1, 4)));
+  engine_.run(record(1).attempt);
+  deliver();
+  const auto on = controller_->state().tables().attempts.find(record(1).attempt)->ranks[0].node;
+  const auto name = controller_->state().tables().nodes.find(on)->node->name;
+  const auto set = [&](model::GpuHealth health, std::int32_t gpu, Duration lasts) {
+    Result<void> out = fail(ErrorCode::kInternal, "no answer");
+    controller::SetHealth message;
+    message.caller.user = "ana";
+    message.node = name;
+    message.gpu = gpu;
+    message.health = health;
+    message.lasts = lasts;
+    message.reply = [&](Result<void> answer) { out = std::move(answer); };
+    std::vector<controller::Message> batch;
+    batch.push_back(std::move(message));
+    controller_->process(std::move(batch));
+    return out;
+  };
+  EXPECT_FALSE(set(model::GpuHealth::kDown, 4, {})) << "no such GPU";
+  ASSERT_TRUE(set(model::GpuHealth::kDraining, -1, {}));
+  EXPECT_EQ(record(1).state, JobState::kRunning) << "what runs goes on";
+  ASSERT_TRUE(set(model::GpuHealth::kDown, 2, minutes(10)));
+  EXPECT_EQ(record(1).state, JobState::kStopping);
+  ASSERT_TRUE(submit(job(2, 4)));
+  EXPECT_EQ(record(2).state, JobState::kQueued) << "it could run once the node is back";
+  finish(1, AttemptOutcome::kStopped);
+  EXPECT_EQ(record(1).state, JobState::kStarting) << "on the other node";
+  EXPECT_EQ(record(1).retries, 0U);
+  finish(1, AttemptOutcome::kCompleted);
+  ASSERT_TRUE(set(model::GpuHealth::kHealthy, -1, {}));
+  EXPECT_EQ(record(2).state, JobState::kQueued) << "one GPU is still down";
+  boot({node("a", 4), node("b", 4)});
+  EXPECT_LE(controller_->untilNextTick(), minutes(10));
+  EXPECT_GT(controller_->untilNextTick(), Duration(0));
+  clock_.advance(minutes(10));
+  deliver();
+  EXPECT_EQ(record(2).state, JobState::kStarting);
+}
+
+TEST_F(ControllerTest, LabelsOfANodeAreGivenAndAskedFor) {
+  auto spec = job(1, 1);
+  spec.shape.tasks[0].nodeLabels = {{"disk", "ssd"}};
+  ASSERT_FALSE(submit(spec));
+  const auto label = [&](std::vector<std::pair<std::string, std::string>> set,
+                         std::vector<std::string> remove) {
+    Result<void> out = fail(ErrorCode::kInternal, "no answer");
+    controller::SetLabels message;
+    message.caller.user = "ana";
+    message.node = "a";
+    message.set = std::move(set);
+    message.remove = std::move(remove);
+    message.reply = [&](Result<void> answer) { out = std::move(answer); };
+    std::vector<controller::Message> batch;
+    batch.push_back(std::move(message));
+    controller_->process(std::move(batch));
+    return out;
+  };
+  EXPECT_FALSE(label({{"a b", "x"}}, {}));
+  EXPECT_FALSE(label({}, {"disk"})) << "it has none";
+  ASSERT_TRUE(label({{"disk", "ssd"}}, {}));
+  ASSERT_TRUE(submit(spec));
+  EXPECT_EQ(record(1).state, JobState::kStarting);
+  ASSERT_TRUE(label({}, {"disk"}));
+  EXPECT_FALSE(submit(spec));
+}
+
 }  // namespace
 }  // namespace bole::test

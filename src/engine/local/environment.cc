@@ -150,6 +150,11 @@ void addNames(Builder& env, const Rank& rank, const EnvironmentFacts& facts) {
   env.fixed("BOLE_LOCAL_WORLD_SIZE", std::to_string(localWorld));
   env.fixed("BOLE_NODE", rank.node.name);
   env.fixed("BOLE_WORK_DIR", facts.workDirectory);
+  if (const auto& array = rank.order.shape->array) {
+    env.fixed("BOLE_ARRAY_INDEX", std::to_string(array->index));
+    env.fixed("BOLE_ARRAY_JOB_ID", std::to_string(array->first.value));
+    env.fixed("BOLE_ARRAY_COUNT", std::to_string(array->count));
+  }
   if (!facts.checkpointDirectory.empty()) {
     env.preset("BOLE_CHECKPOINT_DIR", facts.checkpointDirectory);
   }

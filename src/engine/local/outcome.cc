@@ -16,6 +16,7 @@ constexpr std::array kStopReasons{
     std::pair{StopReason::kPreempted, std::string_view("preempted")},
     std::pair{StopReason::kRankFailed, std::string_view("rank-failed")},
     std::pair{StopReason::kServerDown, std::string_view("server-down")},
+    std::pair{StopReason::kNodeDown, std::string_view("node-down")},
 };
 
 constexpr std::size_t kMostRanksNamed = 4;  // in a note: the rest are counted

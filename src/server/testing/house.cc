@@ -264,6 +264,22 @@ bool House::setPolicy(controller::SetPolicy command) {
   return true;
 }
 
+bool House::setHealth(controller::SetHealth command) {
+  if (refuse_) return false;
+  post([this, command = std::make_shared<controller::SetHealth>(std::move(command))] {
+    process(std::move(*command));
+  });
+  return true;
+}
+
+bool House::setLabels(controller::SetLabels command) {
+  if (refuse_) return false;
+  post([this, command = std::make_shared<controller::SetLabels>(std::move(command))] {
+    process(std::move(*command));
+  });
+  return true;
+}
+
 std::shared_ptr<const controller::Snapshot> House::snapshot() const {
   return controller_->snapshot();
 }

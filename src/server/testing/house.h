@@ -85,6 +85,8 @@ class House final : public Commands {
   bool submit(controller::SubmitJobs command) override;
   bool stop(controller::StopJob command) override;
   bool setPolicy(controller::SetPolicy command) override;
+  bool setHealth(controller::SetHealth command) override;
+  bool setLabels(controller::SetLabels command) override;
   [[nodiscard]] std::shared_ptr<const controller::Snapshot> snapshot() const override;
 
  private:

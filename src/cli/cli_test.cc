@@ -1400,7 +1400,7 @@ TEST_F(Submitting, DryRunSubmitsAndSendsNothing) {
 TEST_F(Submitting, DetachedAsJson) {
   const auto outcome = run({"run", "-d", "--json", "--no-upload", "--project", "p", "--", "x"});
   EXPECT_EQ(outcome.out,
-            "{\"jobs\":[{\"id\":7,\"name\":\"digits\",\"warnings\":[],\"existed\":false}]}\n");
+            "{\"jobs\":[{\"id\":7,\"name\":\"digits\",\"warnings\":[],\"existed\":false,\"count\":1}]}\n");
   EXPECT_EQ(wanted_.back().project, "p");
 }
 

@@ -351,7 +351,7 @@ class CommandLine {
 
   void addNode() {
     auto& node = add(kCloud, "node", "Drain a machine or a GPU, take it back, give it labels",
-                     "bole node drain box-1:3 --for 2h --why 'too hot'", node_);
+                     "bole node drain box-1:3 --for 2h --why ECC", node_);
     argument(node, "ACTION", nodeAction_, "drain, down, resume or label", ValueKind::kText)
         ->required();
     argument(node, "NODE[:GPU]", node_.node, "A machine, or one of its GPUs", ValueKind::kText)

@@ -261,7 +261,7 @@ TEST(Parser, EveryCommandHasHelpWithAnExampleThatParses) {
   }
   EXPECT_EQ(names,
             (std::set<std::string>{
-                "up",      "down",    "status",     "run",    "submit",  "ps",     "show",   "why",
+                "up", "node",      "down",    "status",     "run",    "submit",  "ps",     "show",   "why",
                 "logs",    "stop",    "attach",     "nodes",  "gpus",    "topo",   "events", "fsck",
                 "version", "support", "completion", "backup", "restore", "queues", "policy"}));
 }

@@ -324,7 +324,7 @@ TEST_F(AttackTest, ClientsThatLeaveInTheMiddleBreakNothing) {
       "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) +
       "\r\n\r\n" + body;
   house_.hold();
-  for (std::size_t cut = 1; cut <= whole.size(); cut += 7) {
+  for (std::size_t cut = 1; cut < whole.size(); cut += 7) {
     house_.client().send(whole.substr(0, cut));
   }
   house_.client().send(whole);

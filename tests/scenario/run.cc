@@ -73,7 +73,7 @@ class Run {
       return fail(makeError(ErrorCode::kInvalid, "no such column")
                       .foundValue(column)
                       .expectedValue("job, state, where, why, user, queue, priority, attempts, "
-                                     "ranks, kept or gpu-hours"));
+                                     "ranks, kept, gpu-hours or checkpoint"));
     }
     std::vector<JobId> shown;
     for (const auto id : everyJob(world_.snapshot().tables)) {

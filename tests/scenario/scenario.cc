@@ -382,7 +382,7 @@ std::string withTables(const Scenario& scenario, const std::vector<std::string>&
     for (; at + 1 < table->line; ++at) out += lines[at];
     out += lines[at].substr(0, table->indent);
     out += table->ofQueues ? "queues: |\n" : "expect: |\n";
-    indented(out, tables[next++], table->indent + 4);
+    indented(out, tables[next++], table->indent + 2);
     at = endOfBlock(lines, at, table->indent);
   }
   for (; at < lines.size(); ++at) out += lines[at];

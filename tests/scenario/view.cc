@@ -167,6 +167,8 @@ class JobRows {
     if (column == "priority") return std::to_string(job.shape->priority);
     if (column == "attempts") return std::to_string(job.attempts);
     if (column == "gpu-hours") return gpuHours(job);
+    if (column == "checkpoint")
+      return job.checkpointEpoch == 0 ? kNothing : std::to_string(job.checkpointEpoch);
     if (column == "ranks") {
       const auto* attempt = liveOf(job);
       return attempt ? std::to_string(attempt->ranks.size()) : kNothing;
@@ -314,7 +316,8 @@ Result<std::string> queueCell(const scheduler::Queues& queues, std::size_t queue
 const std::vector<std::string>& jobColumns() {
   static const std::vector<std::string> kColumns = {"job",   "state", "where",    "why",
                                                     "user",  "queue", "priority", "attempts",
-                                                    "ranks", "kept",  "gpu-hours"};
+                                                    "ranks", "kept",  "gpu-hours",
+                                                    "checkpoint"};
   return kColumns;
 }
 
@@ -324,7 +327,7 @@ std::vector<std::string> usualColumns(bool ofQueues) {
 }
 
 std::vector<std::string> whatDecides() {
-  return {"job", "state", "where", "kept", "why"};
+  return {"job", "state", "where", "kept"};
 }
 
 std::vector<JobId> everyJob(const model::Tables& tables) {

@@ -12,7 +12,7 @@
 namespace bole::test {
 
 // Columns: job, state, where, why, and if asked for user, queue, priority, attempts, ranks, kept,
-// gpu-hours.
+// gpu-hours, checkpoint.
 [[nodiscard]] const std::vector<std::string>& jobColumns();
 [[nodiscard]] std::vector<std::string> usualColumns(bool ofQueues);
 // Those in which a decision shows.

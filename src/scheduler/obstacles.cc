@@ -461,6 +461,7 @@ std::string sentence(const model::Reason& reason) {
           counted(reason.needed, reason.detail), left(reason.available, reason.detail),
           reason.queue);
     case Obstacle::kStopping:
+      if (reason.needed == 0) return "waits until those that are stopping already have gone";
       return fmt::format("waits for {} to stop for it",
                          reason.needed == 1 ? "a job" : fmt::format("{} jobs", reason.needed));
     case Obstacle::kGpuShare: {

@@ -169,6 +169,7 @@ class JobRows {
     if (column == "gpu-hours") return gpuHours(job);
     if (column == "checkpoint")
       return job.checkpointEpoch == 0 ? kNothing : std::to_string(job.checkpointEpoch);
+    if (column == "keeps") return job.reservedOn.empty() ? kNothing : "yes";
     if (column == "ranks") {
       const auto* attempt = liveOf(job);
       return attempt ? std::to_string(attempt->ranks.size()) : kNothing;
@@ -314,10 +315,9 @@ Result<std::string> queueCell(const scheduler::Queues& queues, std::size_t queue
 }  // namespace
 
 const std::vector<std::string>& jobColumns() {
-  static const std::vector<std::string> kColumns = {"job",   "state", "where",    "why",
-                                                    "user",  "queue", "priority", "attempts",
-                                                    "ranks", "kept",  "gpu-hours",
-                                                    "checkpoint"};
+  static const std::vector<std::string> kColumns = {"job",   "state", "where",     "why",
+                                                    "user",  "queue", "priority",  "attempts",
+                                                    "ranks", "kept",  "gpu-hours", "checkpoint"};
   return kColumns;
 }
 
@@ -327,7 +327,7 @@ std::vector<std::string> usualColumns(bool ofQueues) {
 }
 
 std::vector<std::string> whatDecides() {
-  return {"job", "state", "where", "kept"};
+  return {"job", "state", "where", "keeps"};
 }
 
 std::vector<JobId> everyJob(const model::Tables& tables) {

@@ -15,7 +15,7 @@ namespace bole::test {
 // gpu-hours, checkpoint.
 [[nodiscard]] const std::vector<std::string>& jobColumns();
 [[nodiscard]] std::vector<std::string> usualColumns(bool ofQueues);
-// Those in which a decision shows.
+// Those in which a decision shows: of a place that is kept only that one is, as it moves with time.
 [[nodiscard]] std::vector<std::string> whatDecides();
 
 [[nodiscard]] std::vector<JobId> everyJob(const model::Tables& tables);

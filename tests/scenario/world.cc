@@ -81,7 +81,8 @@ void ScenarioWorld::process(std::vector<Message> batch) {
 void ScenarioWorld::settle() {
   for (int round = 0; round < kMostRounds; ++round) {
     for (const auto id : engine_.alive()) live(id, engine_.attempts().at(id));
-    if (reports_.empty()) return;
+    const bool due = controller_->untilNextTick() == Duration(0);
+    if (reports_.empty() && !due) return;
     std::vector<Message> batch;
     for (auto& report : std::exchange(reports_, {})) batch.push_back(std::move(report));
     batch.push_back(controller::Tick{});

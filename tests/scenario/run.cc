@@ -25,17 +25,17 @@ class Run {
       if (const auto* table = std::get_if<Table>(&step.what)) BOLE_TRY(compare(step, *table));
     }
     if (world_.hasRefused()) {
+      const auto table = jobTable({}, moment(), usualColumns(false), world_.takeRefused());
       say(scenario_.steps.back().place,
-          "something was refused and no table behind it shows it:\n" +
-              markTable(jobTable({}, world_.snapshot(), world_.names(), usualColumns(false),
-                                 world_.takeRefused()),
-                        TextTable()));
+          "something was refused and no table behind it shows it:\n" + markTable(table, {}));
     }
     outcome_.accepted = withTables(scenario_, tables_);
     return std::move(outcome_);
   }
 
  private:
+  [[nodiscard]] Moment moment() { return {world_.snapshot(), world_.names(), world_.now()}; }
+
   void say(const std::string& place, const std::string& what) {
     outcome_.differences.push_back(
         fmt::format("{}: at {}: {}", place, formatTimestamp(world_.now()), what));
@@ -80,7 +80,7 @@ class Run {
       const bool ended = model::isTerminal(world_.snapshot().tables.jobs.find(id)->state);
       if (!ended || endsShown_.insert(id).second) shown.push_back(id);
     }
-    return jobTable(shown, world_.snapshot(), world_.names(), columns, world_.takeRefused());
+    return jobTable(shown, moment(), columns, world_.takeRefused());
   }
 
   // Whoever looks at everything anew decides the same and gives the same reasons.
@@ -90,9 +90,10 @@ class Run {
       say(step.place, other.error().message());
       return {};
     }
-    const auto& now = world_.snapshot();
-    const auto before = jobTable(everyJob(now.tables), now, world_.names(), whatDecides());
-    const auto after = jobTable(everyJob((*other)->tables), **other, world_.names(), whatDecides());
+    const auto& tables = world_.snapshot().tables;
+    const auto before = jobTable(everyJob(tables), moment(), whatDecides());
+    const auto after = jobTable(everyJob((*other)->tables), {**other, world_.names(), world_.now()},
+                                whatDecides());
     if (before != after) {
       say(step.place, fmt::format("a server that starts now would decide otherwise. As it is:\n{}  "
                                   "after a restart:\n{}",

@@ -77,9 +77,8 @@ std::string placesText(const Places& places) {
 
 class JobRows {
  public:
-  JobRows(const controller::Snapshot& snapshot, const std::map<JobId, JobName>& names,
-          const std::vector<std::string>& columns)
-      : snapshot_(snapshot), names_(names), columns_(columns) {}
+  JobRows(const Moment& moment, const std::vector<std::string>& columns)
+      : snapshot_(moment.snapshot), names_(moment.names), now_(moment.now), columns_(columns) {}
 
   void add(JobId id) {
     const auto& job = *snapshot_.tables.jobs.find(id);
@@ -188,7 +187,7 @@ class JobRows {
     if (const auto* attempt = liveOf(job)) {
       for (const auto& rank : attempt->ranks) {
         for (std::size_t i = 0; i < rank.gpus.size(); ++i) {
-          held += rank.grant(i).share.value * (snapshot_.tables.time - attempt->plannedAt).value;
+          held += rank.grant(i).share.value * (now_ - attempt->plannedAt).value;
         }
       }
     }
@@ -253,6 +252,7 @@ class JobRows {
 
   const controller::Snapshot& snapshot_;
   const std::map<JobId, JobName>& names_;
+  const Timestamp now_;
   const std::vector<std::string>& columns_;
   std::vector<Row> rows_;
 };
@@ -339,10 +339,9 @@ std::vector<JobId> everyJob(const model::Tables& tables) {
   return out;
 }
 
-TextTable jobTable(const std::vector<JobId>& jobs, const controller::Snapshot& snapshot,
-                   const std::map<JobId, JobName>& names, const std::vector<std::string>& columns,
-                   const std::vector<Refused>& refused) {
-  JobRows rows(snapshot, names, columns);
+TextTable jobTable(const std::vector<JobId>& jobs, const Moment& moment,
+                   const std::vector<std::string>& columns, const std::vector<Refused>& refused) {
+  JobRows rows(moment, columns);
   for (const auto id : jobs) rows.add(id);
   for (const auto& one : refused) rows.add(one);
   return rows.take();

@@ -20,10 +20,15 @@ namespace bole::test {
 
 [[nodiscard]] std::vector<JobId> everyJob(const model::Tables& tables);
 
+// At one moment. References: lives no longer than what it was made from.
+struct Moment {
+  const controller::Snapshot& snapshot;
+  const std::map<JobId, JobName>& names;
+  Timestamp now;
+};
+
 // One row a job. Jobs of one group that differ only in their places are one row.
-[[nodiscard]] TextTable jobTable(const std::vector<JobId>& jobs,
-                                 const controller::Snapshot& snapshot,
-                                 const std::map<JobId, JobName>& names,
+[[nodiscard]] TextTable jobTable(const std::vector<JobId>& jobs, const Moment& moment,
                                  const std::vector<std::string>& columns,
                                  const std::vector<Refused>& refused = {});
 

@@ -415,11 +415,13 @@ Result<void> ScenarioWorld::run(const SetPresence& step) {
 
 // The same ledger and the same world, another controller: nothing may be another for it.
 Result<void> ScenarioWorld::run(const Restart&) {
-  const auto before = jobTable(everyJob(snapshot_->tables), *snapshot_, names_, whatDecides());
+  const auto before =
+      jobTable(everyJob(snapshot_->tables), {*snapshot_, names_, now()}, whatDecides());
   controller_.reset();
   BOLE_TRY(boot());
   settle();
-  const auto after = jobTable(everyJob(snapshot_->tables), *snapshot_, names_, whatDecides());
+  const auto after =
+      jobTable(everyJob(snapshot_->tables), {*snapshot_, names_, now()}, whatDecides());
   if (before != after) {
     fault("the restart of the server changed something. Before:\n" + markTable(before, after) +
           "  after:\n" + markTable(after, before));

@@ -2,6 +2,9 @@
 // files that are wrong.
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+
 #include "scenario/run.h"
 #include "scenario/scenario.h"
 #include "scenario/table.h"
@@ -149,6 +152,20 @@ TEST(ScenarioRunner, WrongFilesAreToldWhereAndWhatWasExpected) {
   };
   for (const auto& [text, message] : wrong)
     EXPECT_EQ(errorOf(text).substr(0, message.size()), message) << text;
+}
+
+TEST(ScenarioRunner, TheExampleOfThePageRuns) {
+  std::ifstream file(SCENARIO_README);
+  std::ostringstream page;
+  page << file.rdbuf();
+  const auto text = page.str();
+  const std::string fence = "```yaml\n";
+  const auto begin = text.find(fence);
+  ASSERT_NE(begin, std::string::npos);
+  const auto from = begin + fence.size();
+  const auto outcome = runScenario(text.substr(from, text.find("```", from) - from), "README.md");
+  ASSERT_TRUE(outcome) << outcome.error().message();
+  for (const auto& difference : outcome->differences) ADD_FAILURE() << difference;
 }
 
 TEST(ScenarioRunner, NamesMayBeRanges) {

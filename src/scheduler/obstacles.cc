@@ -499,6 +499,10 @@ std::string neverSentence(const model::Reason& reason) {
     case Obstacle::kQueueLimit:
       return fmt::format("needs {}, queue {} may have {}", counted(reason.needed, reason.detail),
                          reason.queue, counted(reason.available, reason.detail));
+    case Obstacle::kUserLimit:
+      return fmt::format("needs {}, a user may have {} in queue {}",
+                         counted(reason.needed, reason.detail),
+                         counted(reason.available, reason.detail), reason.queue);
     default:
       return sentence(reason);
   }

@@ -17,7 +17,8 @@ struct Controller::Batch {
   std::vector<Outcome> outcomes;
   std::vector<std::function<void(ports::Engine&)>> effects;
   std::vector<JobId> newJobs;
-  std::vector<JobId> broken;  // what they wait for can never come
+  std::vector<JobId> broken;    // what they wait for can never come
+  bool reasonsChanged = false;  // why someone waits, which is no event
 
   // What was added to the controller's maps beside the tables.
   std::vector<std::string> newProjects;

@@ -212,6 +212,7 @@ Result<void> Controller::stopOne(Batch& batch, const StopJob& message) {
     BOLE_TRY(emit(batch, model::StopRequested{message.job, message.reason, grace, JobId()},
                   message.caller, project));
     waiting_.erase(message.job);
+    if (keeps_) wholeQueue_ = true;  // it may be what capacity was kept for
     return emit(batch, model::JobEnded{message.job, model::JobState::kCancelled, message.reason},
                 message.caller, project);
   }

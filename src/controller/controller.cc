@@ -127,7 +127,7 @@ void Controller::process(std::vector<Message> messages) {
 void Controller::commit(Batch& batch) {
   const bool recovered = !writable_ && !batch.events.empty();
   if (recovered) writable_ = true;
-  if (recovered || !batch.events.empty()) publish();
+  if (recovered || !batch.events.empty() || batch.reasonsChanged) publish();
   for (const auto& outcome : batch.outcomes) outcome(nullptr);
   for (const auto& effect : batch.effects) effect(engine_);
 }
@@ -314,6 +314,7 @@ void Controller::takeInventory(Batch& batch, const std::vector<model::Node>& nod
   });
   for (const auto id : lost) {
     static_cast<void>(emit(batch, model::NodeLost{id}, kServer, ProjectId()));
+    wholeQueue_ = true;
   }
   for (const auto& node : nodes) {
     NodeId known(state_.tables().lastNode + 1);
@@ -360,7 +361,7 @@ void Controller::schedule(Batch& batch) {
   wholeQueue_ = false;
   for (const auto& start : plan.starts) {
     // State checks every placement again; one that it refuses waits for the next cycle.
-    if (!startAttempt(batch, start)) setWaiting({start.job, {model::Reason{}}});
+    if (!startAttempt(batch, start)) batch.reasonsChanged |= setWaiting({start.job, {{}}});
   }
   for (const auto& eviction : plan.evictions) evict(batch, eviction);
   for (const auto& reservation : plan.reservations) {
@@ -369,7 +370,9 @@ void Controller::schedule(Batch& batch) {
     static_cast<void>(emit(batch, model::ReservationMade{reservation.job, reservation.nodes},
                            kScheduler, job->project));
   }
-  for (auto& waiting : plan.waiting) setWaiting(std::move(waiting));
+  for (auto& waiting : plan.waiting) {
+    if (setWaiting(std::move(waiting))) batch.reasonsChanged = true;
+  }
 }
 
 // Its own grace is the notice that it gets; it waits again at its old place.
@@ -401,10 +404,11 @@ Result<void> Controller::startAttempt(Batch& batch, const model::Start& start) {
   return {};
 }
 
-void Controller::setWaiting(model::Waiting waiting) {
+bool Controller::setWaiting(model::Waiting waiting) {
   const auto* known = waiting_.find(waiting.job);
-  if (known && *known == waiting.reasons) return;
+  if (known && *known == waiting.reasons) return false;
   waiting_.put(waiting.job, std::move(waiting.reasons));
+  return true;
 }
 
 void Controller::forgetOld(Batch& batch) {

@@ -162,7 +162,7 @@ class Controller {
   void schedule(Batch& batch);
   Result<void> startAttempt(Batch& batch, const model::Start& start);
   void evict(Batch& batch, const model::Eviction& eviction);
-  void setWaiting(model::Waiting waiting);
+  bool setWaiting(model::Waiting waiting);  // false: it was known
   void forgetOld(Batch& batch);
   void commit(Batch& batch);
   void rollBack(Batch& batch);

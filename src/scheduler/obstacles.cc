@@ -80,23 +80,43 @@ std::int64_t servedByGpus(const FreeNode& node, const model::TaskShape& task, st
   return replicas;
 }
 
+// What is free of one GPU, as far as the task could use it: memory only with a share beside it.
+struct FreePart {
+  MilliGpu share;
+  Bytes memory;
+  double ofWanted = -1;  // how much of what one replica takes of the GPU
+};
+FreePart freePartOf(const FreeNode& node, std::size_t gpu, const model::TaskShape& task) {
+  const auto& device = node.node->gpus[gpu];
+  const auto wanted = grantOf(task.gpus, device);
+  FreePart part{node.share[gpu], node.gpuMemory[gpu]};
+  const Bytes ofShare(device.memory.value / kWholeGpu.value * part.share.value);
+  if (task.gpus.share.value == 0 || part.share.value == 0)
+    part.memory = std::min(part.memory, ofShare);
+  const auto ratio = [](std::int64_t have, std::int64_t need) {
+    return static_cast<double>(have) / static_cast<double>(std::max<std::int64_t>(need, 1));
+  };
+  part.ofWanted = std::min(ratio(part.share.value, wanted.share.value),
+                           ratio(part.memory.value, wanted.memory.value));
+  return part;
+}
+
 // Too few parts of GPUs are free; said with the largest one, so that it is clear why two halves do
 // not make one.
 model::Reason lackingParts(const World& world, const model::TaskShape& task, std::int64_t needed,
                            std::int64_t free) {
-  MilliGpu share;
-  Bytes memory;
+  FreePart largest;
   for (const auto& node : world.nodes()) {
     if (!labelsMatch(task, *node.node)) continue;
     for (std::size_t g = 0; g < node.share.size(); ++g) {
       if (!matches(task.gpus, node.node->gpus[g])) continue;
-      share = std::max(share, node.share[g]);
-      memory = std::max(memory, node.gpuMemory[g]);
+      const auto part = freePartOf(node, g, task);
+      if (part.ofWanted > largest.ofWanted) largest = part;
     }
   }
   std::string most;
-  if (task.gpus.share.value > 0) most = fmt::format("{:g}", cpuCount(share.value));
-  if (task.gpus.shareMemory) most += (most.empty() ? "" : " and ") + formatBytes(memory);
+  if (task.gpus.share.value > 0) most = fmt::format("{:g}", cpuCount(largest.share.value));
+  if (task.gpus.shareMemory) most += (most.empty() ? "" : " and ") + formatBytes(largest.memory);
   return shortage(Obstacle::kGpuShare, needed, free,
                   partText(task) + "; the largest free part is " + most);
 }
@@ -255,6 +275,17 @@ model::Reason refusedBy(const Queues& queues, const Queues::Refusal& refusal) {
   return reason;
 }
 
+// What several tasks lack is said once: GPUs of one kind with how many they need together.
+void addShortage(std::vector<model::Reason>& reasons, const model::Reason& more) {
+  const auto same = std::find_if(reasons.begin(), reasons.end(), [&](const auto& other) {
+    return other.obstacle == more.obstacle && other.detail == more.detail;
+  });
+  if (same == reasons.end()) return reasons.push_back(more);
+  const bool adds = more.obstacle == Obstacle::kGpus || more.obstacle == Obstacle::kGpuShare;
+  same->needed = adds ? same->needed + more.needed : std::max(same->needed, more.needed);
+  same->available = std::min(same->available, more.available);
+}
+
 // What of the hardware is lacking first: in all, else in one place, else together.
 std::vector<model::Reason> lackingFirst(World& world, const model::JobShape& shape) {
   MilliCpu cpus;
@@ -277,7 +308,10 @@ std::vector<model::Reason> lackingFirst(World& world, const model::JobShape& sha
     const bool gpus =
         lacking->obstacle == Obstacle::kGpus || lacking->obstacle == Obstacle::kGpusPerNode ||
         lacking->obstacle == Obstacle::kGpuShare || lacking->obstacle == Obstacle::kLabels;
-    (gpus ? inAll : inOnePlace).push_back(*lacking);
+    if (gpus)
+      addShortage(inAll, *lacking);
+    else
+      inOnePlace.push_back(*lacking);
   }
   if (cpusFree < cpus) inAll.push_back(shortage(Obstacle::kCpus, cpus.value, cpusFree.value));
   if (memoryFree < memory)
@@ -448,6 +482,7 @@ std::string sentence(const model::Reason& reason) {
           counted(reason.needed, reason.detail), left(reason.available, reason.detail),
           reason.queue);
     case Obstacle::kStopping:
+      if (reason.needed == 0) return "waits until those that are stopping already have gone";
       return fmt::format("waits for {} to stop for it",
                          reason.needed == 1 ? "a job" : fmt::format("{} jobs", reason.needed));
     case Obstacle::kGpuShare: {
@@ -485,6 +520,10 @@ std::string neverSentence(const model::Reason& reason) {
     case Obstacle::kQueueLimit:
       return fmt::format("needs {}, queue {} may have {}", counted(reason.needed, reason.detail),
                          reason.queue, counted(reason.available, reason.detail));
+    case Obstacle::kUserLimit:
+      return fmt::format("needs {}, a user may have {} in queue {}",
+                         counted(reason.needed, reason.detail),
+                         counted(reason.available, reason.detail), reason.queue);
     default:
       return sentence(reason);
   }

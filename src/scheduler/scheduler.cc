@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -76,6 +77,9 @@ class Cycle {
       ++looked_;
       look(*next);
     }
+    // What has started just now can be stopped or waited for only once that is on record.
+    if (!plan_.starts.empty() && !refused_.empty() && (reclaims_ || startsSpot_ || unkeptFor_))
+      lookAgainAt(time_);
     for (const auto* of : refused_) explainTo(*of);
     for (const auto& booking : tables_.policy->bookings) {
       for (const auto at : {booking.from, booking.to})
@@ -104,7 +108,10 @@ class Cycle {
   // asked for.
   void explainTo(const Order::Class& of) {
     const auto& job = *of.jobs.begin()->second;
-    auto why = obstacles(now_, job);
+    // What is kept for itself is free to it.
+    const bool kept = std::any_of(reserved_.begin(), reserved_.end(),
+                                  [&](const Reserved& own) { return own.job == job.id; });
+    auto why = obstacles(kept ? *unkept_ : now_, job);
     if (auto ahead = aheadOf(job)) why = {std::move(*ahead)};
     for (const auto& [turn, other] : of.jobs) waiting_[other->id] = why;
   }
@@ -121,6 +128,7 @@ class Cycle {
   void begin(const model::JobRecord& job, std::vector<model::RankPlacement> ranks) {
     countElement(job);
     started_.insert(job.id);
+    startsSpot_ = startsSpot_ || job.shape->spot;
     plan_.starts.push_back({job.id, std::move(ranks)});
   }
 
@@ -173,7 +181,10 @@ class Cycle {
       return lookAgainAt(job.queuedAt + tables_.policy->patience);
     if (!pools_.insert(poolOf(job)).second) return;
     auto found = reserve_.find(now_, job);
-    if (!found) return;
+    if (!found) {
+      unkeptFor_ = true;
+      return;
+    }
     plan_.keeps = true;
     plan_.reservations.push_back({job.id, nodesOf(found->ranks), found->start});
     if (!unkept_) unkept_ = now_;
@@ -182,14 +193,19 @@ class Cycle {
     reserved_.push_back(std::move(*found));
   }
 
-  // What could ever serve the job, and the queue that keeps it from more, if one does.
-  [[nodiscard]] std::pair<std::vector<bool>, std::size_t> poolOf(const model::JobRecord& job) {
+  // What could ever serve the job, and the queue or user whose limit keeps it from more, if one
+  // does.
+  using Pool = std::tuple<std::vector<bool>, std::size_t, UserId>;
+  [[nodiscard]] Pool poolOf(const model::JobRecord& job) {
     std::vector<bool> nodes;
     for (const auto& node : now_.nodes()) nodes.push_back(couldServe(node, *job.shape));
     const auto why = obstacles(now_, job);
-    const bool byQueue = why.front().obstacle == model::Obstacle::kQueueLimit ||
-                         why.front().obstacle == model::Obstacle::kGuaranteed;
-    return {std::move(nodes), byQueue ? now_.queues().indexOf(job.shape->queue) : 0};
+    const auto first = why.front().obstacle;
+    const bool byUser = first == model::Obstacle::kUserLimit;
+    const bool byQueue = byUser || first == model::Obstacle::kQueueLimit ||
+                         first == model::Obstacle::kGuaranteed || first == model::Obstacle::kBooked;
+    return {std::move(nodes), byQueue ? now_.queues().indexOf(job.shape->queue) : 0,
+            byUser ? job.user : UserId()};
   }
 
   // Into what is kept for others goes only what is sure to have ended before they start.
@@ -299,12 +315,14 @@ class Cycle {
   std::map<JobId, std::size_t> stoppingFor_;  // how many are being stopped for a job
   model::Plan plan_;
   std::unordered_set<JobId> started_;
+  bool startsSpot_ = false;
+  bool unkeptFor_ = false;  // no place was found to keep for one that has lost patience
   std::unordered_map<JobId, std::vector<model::Reason>> waiting_;
   std::size_t looked_ = 0;
   std::vector<const Order::Class*> refused_;
   Reserve reserve_;
   std::vector<Reserved> reserved_;
-  std::set<std::pair<std::vector<bool>, std::size_t>> pools_;  // that have a reservation
+  std::set<Pool> pools_;         // that have a reservation
   std::optional<World> unkept_;  // as if nothing were reserved; set once something is
 };
 
@@ -318,9 +336,11 @@ model::Plan plan(const model::Tables& tables, const std::vector<JobId>& queue, T
 Result<void> canEverRun(const model::Tables& tables, const model::JobShape& shape) {
   World all(tables, Of::kEmpty, Timestamp());
   if (all.nodes().empty()) return {};  // none has joined yet: it may
-  if (placeGang(all, shape)) return {};
+  Claim claim(shape);
+  claim.user = UserId(UINT64_MAX);  // anyone, who has nothing yet
+  if (placeGang(all, claim)) return {};
   std::string why;
-  for (const auto& reason : obstacles(all, shape))
+  for (const auto& reason : obstacles(all, claim))
     why += (why.empty() ? "" : "; ") + neverSentence(reason);
   return fail(makeError(ErrorCode::kRefused, "this can never start here: " + why)
                   .withHint("`bole gpus` and `bole nodes` show what there is"));

@@ -5,19 +5,17 @@
 namespace bole::test {
 namespace {
 
-// A GPU that both attempts hold, as text; empty: none.
-std::string common(const ports::AttemptOrder& a, const ports::AttemptOrder& b) {
-  for (std::size_t i = 0; i < a.ranks.size(); ++i) {
-    for (std::size_t j = 0; j < b.ranks.size(); ++j) {
-      if (a.nodes[i]->name != b.nodes[j]->name) continue;
-      for (const auto gpu : a.ranks[i].gpus) {
-        for (const auto other : b.ranks[j].gpus) {
-          if (gpu == other) return fmt::format("GPU {} of {}", gpu, a.nodes[i]->name);
-        }
-      }
-    }
+using GpuOfNode = std::pair<std::string, std::uint32_t>;
+
+// What of each GPU an attempt holds, in thousandths.
+std::map<GpuOfNode, std::int64_t> holds(const ports::AttemptOrder& order) {
+  std::map<GpuOfNode, std::int64_t> out;
+  for (std::size_t r = 0; r < order.ranks.size(); ++r) {
+    const auto& rank = order.ranks[r];
+    for (std::size_t i = 0; i < rank.gpus.size(); ++i)
+      out[{order.nodes[r]->name, rank.gpus[i]}] += rank.grant(i).share.value;
   }
-  return {};
+  return out;
 }
 
 }  // namespace
@@ -31,10 +29,16 @@ void ScriptedEngine::start(ports::AttemptOrder order) {
     return;
   }
   if (attempts_.contains(id)) return;  // the claim: started once
+  auto given = holds(order);
   for (const auto& [other, attempt] : attempts_) {
     if (!attempt.alive) continue;
-    if (const auto gpu = common(order, attempt.order); !gpu.empty()) {
-      faults_.push_back(fmt::format("{} given to attempts {} and {}", gpu, other.value, id.value));
+    for (const auto& [gpu, share] : holds(attempt.order)) {
+      const auto mine = given.find(gpu);
+      if (mine == given.end()) continue;
+      mine->second += share;
+      if (mine->second <= kWholeGpu.value) continue;
+      faults_.push_back(fmt::format("GPU {} of {} given to attempts {} and {}", gpu.second,
+                                    gpu.first, other.value, id.value));
     }
   }
   attempts_[id].order = std::move(order);

@@ -1,6 +1,6 @@
 // An engine whose attempts do what the test says. It stands for the world outside the server: it
 // outlives controllers, and it checks for itself that nothing is started twice and no GPU is given
-// to two attempts at once.
+// out beyond its whole.
 #pragma once
 
 #include <map>

@@ -20,6 +20,7 @@
 #include "app/fsck.h"
 #include "app/lost_attempts.h"
 #include "app/serve.h"
+#include "app/what_if.h"
 #include "codec/writer.h"
 #include "ledger/advice.h"
 #include "ledger/sqlite_ledger.h"
@@ -410,6 +411,7 @@ cli::LocalCommands localCommands(cli::Sink out, cli::Sink err, Clock& clock, Rng
   commands.restore = [console, &rng](const cli::RestoreOptions& o) {
     return runRestore(o, console, rng);
   };
+  commands.plan = whatIf;
   return commands;
 }
 

@@ -79,6 +79,30 @@ struct RestoreOptions {
   bool json = false;
 };
 
+// What the scheduler would decide on a snapshot.
+struct PlanInput {
+  std::string snapshot;  // as GET /v1/snapshot gives it
+  std::string snapshotName;
+  std::string spec;  // jobs that are submitted first; empty: none
+  std::string specName;
+  std::string policy;  // that is set first; empty: the snapshot's own
+  std::string policyName;
+  std::string directory;  // absolute: where relative paths in the spec begin
+  std::string user;
+};
+struct PlanRow {
+  JobId job;
+  std::string added;     // the name of a job of `spec`
+  std::string decision;  // "starts", "is stopped", "a place is kept", "goes on waiting"
+  std::string where;
+  std::string why;
+  std::string before;  // what is decided without `spec` and `policy`, where that is another
+};
+struct PlanOutcome {
+  Timestamp at;
+  std::vector<PlanRow> rows;  // by number
+};
+
 // Each prints for itself and returns an exit code from the list above. One that is left empty makes
 // its command answer that this build lacks it.
 struct LocalCommands {
@@ -88,6 +112,7 @@ struct LocalCommands {
   std::function<int(const FsckOptions&)> fsck;
   std::function<int(const BackupOptions&)> backup;
   std::function<int(const RestoreOptions&)> restore;
+  std::function<Result<PlanOutcome>(const PlanInput&)> plan;  // prints nothing
 };
 
 // Writes all of the text at once; false: nobody reads it any more.

@@ -1392,7 +1392,7 @@ TEST_F(Submitting, DryRunSubmitsAndSendsNothing) {
   program_.directory.write("work/x", "1");
   const auto outcome = run({"run", "--dry-run", "--", "./x"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, "digits would be taken\n");
+  EXPECT_EQ(outcome.out, "digits would be taken; when it would start is not known\n");
   for (const auto& request : wanted_) EXPECT_TRUE(request.dryRun);
   for (const auto& method : methods()) EXPECT_FALSE(method.starts_with("PUT"));
 }
@@ -1400,7 +1400,8 @@ TEST_F(Submitting, DryRunSubmitsAndSendsNothing) {
 TEST_F(Submitting, DetachedAsJson) {
   const auto outcome = run({"run", "-d", "--json", "--no-upload", "--project", "p", "--", "x"});
   EXPECT_EQ(outcome.out,
-            "{\"jobs\":[{\"id\":7,\"name\":\"digits\",\"warnings\":[],\"existed\":false,\"count\":1}]}\n");
+            "{\"jobs\":[{\"id\":7,\"name\":\"digits\",\"warnings\":[],\"existed\":false,\"count\":"
+            "1}]}\n");
   EXPECT_EQ(wanted_.back().project, "p");
 }
 

@@ -85,7 +85,7 @@ int runCommand(Context& context, const ShowArgs& args) {
 }
 
 int runCommand(Context& context, const WhyArgs& args) {
-  const auto body = context.get(jobPath(args.job));
+  const auto body = context.get(jobPath(args.job) + "?expect=1");
   if (!body) return context.report(body.error());
   if (context.json()) return context.printJson(*body) ? kExitOk : kExitOutputClosed;
   const auto detail = decode<model::JobDetail>(*body);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "cli/http.h"
 #include "cli/text.h"
@@ -246,6 +247,26 @@ std::string detailText(const model::JobDetail& detail, const TableStyle& style) 
   return text + lastLinesText(detail, detail.lastLines.size());
 }
 
+std::string expectedText(const model::ExpectedView& expected, Timestamp now) {
+  std::map<std::string, std::vector<std::uint32_t>> gpus;
+  for (const auto& rank : expected.ranks) {
+    auto& own = gpus[rank.node];
+    own.insert(own.end(), rank.gpus.begin(), rank.gpus.end());
+  }
+  std::string where;
+  for (auto& [node, indices] : gpus) {
+    std::sort(indices.begin(), indices.end());
+    where += (where.empty() ? "on " : ", ") + neutralised(node);
+    if (!indices.empty()) where += " (GPU " + indexList(indices) + ")";
+  }
+  const auto wait = expected.at - now;
+  const auto when = wait <= seconds(1)
+                        ? std::string("at once")
+                        : "about " + timeText(expected.at) + ", in " +
+                              formatDuration(Duration(wait.value / 1'000'000 * 1'000'000));
+  return when + (where.empty() ? "" : ", " + where);
+}
+
 std::string obstacleText(const model::Reason& reason) {
   std::string text;
   switch (reason.obstacle) {
@@ -343,8 +364,10 @@ std::string whyText(const model::JobDetail& detail, Timestamp now, const TableSt
     if (!line.empty()) text += "  " + line + "\n";
   }
   if (detail.reasons.empty()) return text + lastLinesText(detail, detail.lastLines.size());
+  std::string expected;
+  if (detail.expected) expected = "Expected to start " + expectedText(*detail.expected, now) + "\n";
   // One that is all there is was just said.
-  if (detail.reasons.size() == 1 && detail.reasons[0].until.micros == 0) return text;
+  if (detail.reasons.size() == 1 && detail.reasons[0].until.micros == 0) return text + expected;
   text += "It starts when all of these are gone:\n";
   for (const auto& reason : detail.reasons) {
     std::string head = "  - ";
@@ -353,7 +376,7 @@ std::string whyText(const model::JobDetail& detail, Timestamp now, const TableSt
       head = "    ";
     }
   }
-  return text;
+  return text + expected;
 }
 
 std::string summaryText(const model::JobDetail& detail, const TableStyle& style) {

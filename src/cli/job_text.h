@@ -22,6 +22,9 @@ namespace bole::cli {
 // The few lines with which `run` and `attach` end.
 [[nodiscard]] std::string summaryText(const model::JobDetail& detail, const TableStyle& style);
 
+// "at once, on box-1 (GPU 0-3)"; "about 2026-09-21 13:56:41 UTC, in 12m, on box-1 (GPU 2)".
+[[nodiscard]] std::string expectedText(const model::ExpectedView& expected, Timestamp now);
+
 // One obstacle in words: "GPUs: 8 of A100 needed, 2 free now".
 [[nodiscard]] std::string obstacleText(const model::Reason& reason);
 

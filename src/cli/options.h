@@ -146,6 +146,15 @@ struct NodeArgs {
   std::string why;
 };
 
+struct SnapshotArgs {};
+
+struct PlanArgs {
+  std::string snapshot;
+  std::string with;
+  std::string policy;
+  bool all = false;
+};
+
 struct TopoArgs {
   std::string node;  // empty: all
 };
@@ -165,10 +174,11 @@ struct CompletionArgs {
   std::string shell;
 };
 
-using Command = std::variant<UpArgs, DownArgs, StatusArgs, VersionArgs, FsckArgs, BackupArgs,
-                             RestoreArgs, SubmitArgs, RunArgs, PsArgs, ShowArgs, WhyArgs, StopArgs,
-                             LogsArgs, AttachArgs, NodesArgs, GpusArgs, QueuesArgs, PolicyArgs,
-                             NodeArgs, TopoArgs, EventsArgs, SupportArgs, CompletionArgs>;
+using Command =
+    std::variant<UpArgs, DownArgs, StatusArgs, VersionArgs, FsckArgs, BackupArgs, RestoreArgs,
+                 SubmitArgs, RunArgs, PsArgs, ShowArgs, WhyArgs, StopArgs, LogsArgs, AttachArgs,
+                 NodesArgs, GpusArgs, QueuesArgs, PolicyArgs, NodeArgs, SnapshotArgs, PlanArgs,
+                 TopoArgs, EventsArgs, SupportArgs, CompletionArgs>;
 
 struct Invocation {
   Common common;

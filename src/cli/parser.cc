@@ -316,6 +316,18 @@ class CommandLine {
     add(kCloud, "queues", "List the queues and what is used of them", "bole queues", queues_);
     addPolicy();
     addNode();
+    add(kCloud, "snapshot", "Write down all that the scheduler looks at",
+        "bole snapshot", snapshot_);
+    auto& plan = add(kCloud, "plan", "What the scheduler decides on a snapshot, without a server",
+                     "bole plan now.json --with bole.yaml", plan_);
+    argument(plan, "SNAPSHOT", plan_.snapshot, "A file of 'bole snapshot', - for standard input",
+             ValueKind::kFile)
+        ->required();
+    value(plan, "--with", plan_.with, "FILE", "As if the jobs of FILE were submitted",
+          ValueKind::kFile);
+    value(plan, "--policy", plan_.policy, "FILE", "As if the cloud were shared as FILE says",
+          ValueKind::kFile);
+    plan.app->add_flag("-a,--all", plan_.all, "Not only what is decided otherwise");
     auto& events =
         add(kCloud, "events", "What happened, from the ledger", "bole events -f", events_);
     events.app->add_flag("-f,--follow", events_.follow, "Go on as things happen");
@@ -461,6 +473,8 @@ class CommandLine {
   PolicyArgs policy_;
   std::string action_;  // of `policy`
   NodeArgs node_;
+  SnapshotArgs snapshot_;
+  PlanArgs plan_;
   std::string nodeAction_;
   TopoArgs topo_;
   EventsArgs events_;

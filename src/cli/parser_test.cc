@@ -259,11 +259,11 @@ TEST(Parser, EveryCommandHasHelpWithAnExampleThatParses) {
     EXPECT_TRUE(parseArguments(words).complete) << command.example << "\n"
                                                 << parseArguments(words).text;
   }
-  EXPECT_EQ(names,
-            (std::set<std::string>{
-                "up", "node",      "down",    "status",     "run",    "submit",  "ps",     "show",   "why",
-                "logs",    "stop",    "attach",     "nodes",  "gpus",    "topo",   "events", "fsck",
-                "version", "support", "completion", "backup", "restore", "queues", "policy"}));
+  EXPECT_EQ(names, (std::set<std::string>{
+                       "up",         "node",   "snapshot", "plan",   "down",  "status",  "run",
+                       "submit",     "ps",     "show",     "why",    "logs",  "stop",    "attach",
+                       "nodes",      "gpus",   "topo",     "events", "fsck",  "version", "support",
+                       "completion", "backup", "restore",  "queues", "policy"}));
 }
 
 TEST(Parser, HelpFitsAScreen) {

@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/follow.h"
+#include "cli/job_text.h"
 #include "cli/run_spec.h"
 #include "cli/submission.h"
 #include "cli/text.h"
@@ -45,14 +46,22 @@ Result<SpecFile> specOf(Context& context, const SubmitArgs& args) {
                   .expectedValue("at most " + formatBytes(Bytes(kMaxSpecBytes))));
 }
 
+// "digits would start at once, on box-1 (GPU 0-3)".
+std::string takenText(Context& context, const model::Submitted& job) {
+  auto text = neutralised(job.name);
+  if (job.count > 1) text += fmt::format(" ({} jobs)", job.count);
+  if (!job.expected) return text + " would be taken; when it would start is not known";
+  return text + (job.count > 1 ? ": the first would start " : " would start ") +
+         expectedText(*job.expected, context.environment().clock->wall());
+}
+
 int sayTaken(Context& context, const SubmitOutcome& outcome, bool dryRun) {
   if (context.json()) {
     context.printJson(outcome.body);
     return kExitOk;
   }
   for (const auto& job : outcome.answer.jobs) {
-    context.print(dryRun ? fmt::format("{} would be taken\n", neutralised(job.name))
-                         : titleOf(job) + " submitted\n");
+    context.print(dryRun ? takenText(context, job) + "\n" : titleOf(job) + " submitted\n");
   }
   return kExitOk;
 }

@@ -31,6 +31,7 @@ struct TablesForm {
   std::vector<model::AttemptRecord> attempts;
   std::vector<model::NodeRecord> nodes;
   std::vector<model::QueueUse> queueUse;
+  std::vector<model::RunTimes> runTimes;
   std::vector<std::vector<std::uint64_t>> projects;  // [id, side id]
   std::vector<std::vector<std::uint64_t>> users;
   std::uint64_t sequence = 0;
@@ -64,6 +65,7 @@ void describe(V& v, T& x) {
   v.required("projects", x.projects);
   v.required("users", x.users);
   v.field("queue_use", x.queueUse);
+  v.field("run_times", x.runTimes);
   v.required("nodes", x.nodes);
   v.required("jobs", x.jobs);
   v.required("attempts", x.attempts);
@@ -151,6 +153,7 @@ std::string encodeTables(const model::Tables& tables) {
   form.users = namesOf(tables.users);
   form.nodes = recordsOf(tables.nodes);
   form.queueUse = recordsOf(tables.queueUse);
+  form.runTimes = recordsOf(tables.runTimes);
   form.jobs = recordsOf(tables.jobs);
   form.attempts = recordsOf(tables.attempts);
   return toJson(form);
@@ -171,6 +174,11 @@ Result<model::Tables> decodeTables(std::string_view text) {
   for (auto& node : form.nodes) node.gpuMemoryUsed.resize(node.gpuUsed.size());
   BOLE_TRY(putRecords(form.nodes, tables.nodes));
   BOLE_TRY(putRecords(form.queueUse, tables.queueUse));
+  for (const auto& times : form.runTimes) {
+    for (const auto& size : times.sizes)
+      if (size.newest.empty()) return fail(ErrorCode::kCorrupt, "run times of no job");
+  }
+  BOLE_TRY(putRecords(form.runTimes, tables.runTimes));
   BOLE_TRY(putRecords(form.jobs, tables.jobs));
   BOLE_TRY(putRecords(form.attempts, tables.attempts));
   return tables;

@@ -516,6 +516,18 @@ void describe(V& v, T& x) {
   v.field("memory_held", x.memoryHeld);
 }
 
+template <class V, Described<model::RunTimes::OfSize> T>
+void describe(V& v, T& x) {
+  v.field("size", x.size);
+  v.field("newest", x.newest);
+}
+
+template <class V, Described<model::RunTimes> T>
+void describe(V& v, T& x) {
+  v.field("id", x.id);
+  v.field("sizes", x.sizes);
+}
+
 template <class V, Described<model::Reason> T>
 void describe(V& v, T& x) {
   v.field("obstacle", x.obstacle, "what stands in the way");

@@ -79,11 +79,19 @@ void describe(V& v, T& x) {
   v.field("path", x.path, "");
 }
 
+template <class V, Described<model::ExpectedView> T>
+void describe(V& v, T& x) {
+  v.field("at", x.at, "");
+  v.field("ranks", x.ranks, "where each would be");
+}
+
 template <class V, Described<model::JobDetail> T>
 void describe(V& v, T& x) {
   v.field("summary", x.summary, "");
   v.field("spec", x.spec, "");
   v.field("reasons", x.reasons, "while it waits");
+  v.field("expected", x.expected,
+          "when it is expected to start, where it was asked for and is known");
   v.field("attempts", x.attempts, "oldest first");
   v.field("gpu_milliseconds", x.gpuMilliseconds, "whole GPUs x milliseconds");
   v.field("working_directory", x.workingDirectory, "");
@@ -254,6 +262,7 @@ void describe(V& v, T& x) {
   v.field("warnings", x.warnings, "");
   v.field("existed", x.existed, "the request id was seen before");
   v.field("count", x.count, "of an array: how many jobs, numbered from id on");
+  v.field("expected", x.expected, "of a dry run: when it would start, where that is known");
 }
 
 template <class V, Described<model::SubmitAnswer> T>

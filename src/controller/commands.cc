@@ -70,20 +70,31 @@ Result<model::SubmitAnswer> Controller::submit(Batch& batch, const SubmitJobs& m
                     .withHint("wait until some have run"));
   }
   std::vector<QueueId> queues;
+  std::vector<std::shared_ptr<const model::JobShape>> shapes;
   for (const auto& job : message.jobs) {
     BOLE_ASSIGN(const auto queue, queueNamed(job.text.queue));
     auto shape = job.shape;
     shape.queue = queue;
     BOLE_TRY(scheduler::canEverRun(state_.tables(), shape));
     queues.push_back(queue);
+    if (message.dryRun) shapes.push_back(std::make_shared<const model::JobShape>(shape));
   }
   if (message.dryRun) {
     for (std::size_t i = 0; i < message.jobs.size(); ++i) {
-      BOLE_TRY(dependenciesOf(message, i, answer));
+      BOLE_ASSIGN(auto after, dependenciesOf(message, i, answer));
+      if (!after.empty()) {
+        auto shape = *shapes[i];
+        shape.after = std::move(after);
+        shapes[i] = std::make_shared<const model::JobShape>(std::move(shape));
+      }
       answer.jobs.push_back(
-          {JobId(), message.jobs[i].text.name,
-           i < message.warnings.size() ? message.warnings[i] : std::vector<std::string>(), false,
-           static_cast<std::uint32_t>(std::max<std::size_t>(message.jobs[i].array.size(), 1))});
+          {JobId(),
+           message.jobs[i].text.name,
+           i < message.warnings.size() ? message.warnings[i] : std::vector<std::string>(),
+           false,
+           static_cast<std::uint32_t>(std::max<std::size_t>(message.jobs[i].array.size(), 1)),
+           {},
+           shapes[i]});
     }
     return answer;
   }
@@ -264,6 +275,10 @@ Result<void> Controller::setPolicy(Batch& batch, const SetPolicy& message) {
     numbers[queue.id.value] = number;
     queue.id = number;
     if (queue.parent.isSet()) queue.parent = numbers[queue.parent.value];
+  }
+  for (auto& booking : policy.bookings) {
+    if (const auto known = numbers.find(booking.queue.value); known != numbers.end())
+      booking.queue = known->second;
   }
   if (policy == old) return {};
   Result<void> missed;

@@ -111,6 +111,19 @@ struct QueueUse {
   bool operator==(const QueueUse&) const = default;
 };
 
+// How long a user's newest jobs of about one size ran: what may be expected of the next.
+struct RunTimes {
+  static constexpr std::size_t kMostKept = 8;
+  struct OfSize {
+    std::uint32_t size = 0;        // 0: no GPU, 1: up to one, 2: 2 or 3, 3: 4 to 7, and so on
+    std::vector<Duration> newest;  // oldest first
+    bool operator==(const OfSize&) const = default;
+  };
+  UserId id;
+  std::vector<OfSize> sizes;  // by size
+  bool operator==(const RunTimes&) const = default;
+};
+
 struct Tables {
   CowTable<JobId, JobRecord> jobs;
   CowTable<AttemptId, AttemptRecord> attempts;
@@ -118,6 +131,7 @@ struct Tables {
   CowTable<ProjectId, SideId> projects;  // their names
   CowTable<UserId, SideId> users;
   CowTable<QueueId, QueueUse> queueUse;  // of those that ever used anything
+  CowTable<UserId, RunTimes> runTimes;   // the same
   std::shared_ptr<const Policy> policy = std::make_shared<const Policy>();  // never null
   std::uint64_t sequence = 0;  // of the last event folded
   Timestamp time;              // of it

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -85,10 +86,17 @@ struct CheckpointView {
   std::string path;
 };
 
+// Where and when a job is expected to start, as far as is known now.
+struct ExpectedView {
+  Timestamp at;
+  std::vector<RankView> ranks;
+};
+
 struct JobDetail {
   JobView summary;
   JobSpec spec;
   std::vector<Reason> reasons;               // while it waits
+  std::optional<ExpectedView> expected;      // the same, where it was asked for and is known
   std::vector<AttemptView> attempts;         // oldest first
   std::uint64_t gpuMilliseconds = 0;         // whole GPUs x milliseconds, of all attempts so far
   std::string workingDirectory;              // on the machine
@@ -243,8 +251,10 @@ struct Submitted {
   JobId id;
   std::string name;
   std::vector<std::string> warnings;
-  bool existed = false;     // the request id was seen before
-  std::uint32_t count = 1;  // of an array: how many jobs, numbered from `id` on
+  bool existed = false;                        // the request id was seen before
+  std::uint32_t count = 1;                     // of an array: how many jobs, numbered from `id` on
+  std::optional<ExpectedView> expected = {};   // of a dry run, where it is known
+  std::shared_ptr<const JobShape> shape = {};  // of a dry run, with its queue; not in an answer
 };
 
 struct SubmitAnswer {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "model/run_time.h"
 #include "scheduler/place.h"
 
 namespace bole::scheduler {
@@ -56,9 +57,11 @@ std::vector<Reserved::Part> partsOf(const World& now, const World& then,
 
 }  // namespace
 
-Timestamp expectedEnd(const model::JobRecord& job, const model::AttemptRecord& attempt,
-                      Timestamp now) {
+Timestamp expectedEnd(const model::Tables& tables, const model::JobRecord& job,
+                      const model::AttemptRecord& attempt, Timestamp now) {
   const auto since = attempt.startedAt.micros != 0 ? attempt.startedAt : attempt.plannedAt;
+  const auto learnt = model::learntRunTime(tables, job);
+  if (learnt && since + *learnt > now) return since + *learnt;
   if (job.shape->timeLimit.value > 0) return std::max(since + job.shape->timeLimit, now);
   return now + std::max(now - since, kLeastExpected);
 }
@@ -75,7 +78,7 @@ Reserve::Reserve(const model::Tables& tables, Timestamp now) : now_(now) {
     if (!attempt.live) return true;
     const auto& job = *tables.jobs.find(attempt.job);
     const bool stopping = job.state == model::JobState::kStopping;
-    releases_.push_back({stopping ? now : expectedEnd(job, attempt, now), &job, &attempt});
+    releases_.push_back({stopping ? now : expectedEnd(tables, job, attempt, now), &job, &attempt});
     return true;
   });
   std::stable_sort(releases_.begin(), releases_.end(),

@@ -16,10 +16,11 @@
 
 namespace bole::scheduler {
 
-// When the attempt is expected to have gone: by its time limit, else it is expected to run as long
-// again as it has, and no less than `kLeastExpected`.
+// When the attempt is expected to have gone: after what its user's jobs of this size take
+// (model/run_time.h); where none has ended, or it has run that long already, by its time limit;
+// without one it is expected to run as long again as it has, and no less than `kLeastExpected`.
 inline constexpr Duration kLeastExpected = minutes(10);
-[[nodiscard]] Timestamp expectedEnd(const model::JobRecord& job,
+[[nodiscard]] Timestamp expectedEnd(const model::Tables& tables, const model::JobRecord& job,
                                     const model::AttemptRecord& attempt, Timestamp now);
 
 struct Reserved {

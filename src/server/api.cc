@@ -377,6 +377,17 @@ void Api::setPolicy(const Request& request, const Respond& respond) const {
   if (!options_.commands->setPolicy(std::move(command))) answerError(respond, busy());
 }
 
+void Api::snapshot(const Request& request, const Respond& respond) const {
+  if (!request.caller.admin) {
+    return answerError(respond, makeError(ErrorCode::kPermission, "you may not see the whole state")
+                                    .withHint("only who runs the server and root may"));
+  }
+  const auto snapshot = options_.commands->snapshot();
+  auto tables = snapshot->tables;
+  tables.time = sceneOf(snapshot, request).now;
+  respond({.answer = {200, codec::encodeTables(tables), {}}});
+}
+
 void Api::jobs(const Request& request, const Respond& respond) const {
   const auto filter = filterOf(request.target);
   if (!filter) return answerError(respond, filter.error());
@@ -389,7 +400,11 @@ void Api::job(const Request& request, const Respond& respond) const {
   const auto scene = sceneOf(snapshot, request);
   const auto* job = findJob(scene, request.target.path[2]);
   if (!job) return answerError(respond, noSuchJob(scene, request.target.path[2]));
+  const auto expect = flagField(request.target, "expect");
+  if (!expect) return answerError(respond, expect.error());
   auto detail = jobDetail(scene, *job);
+  if (*expect && job->state == model::JobState::kQueued)
+    detail.expected = expectedView(scene, *job);
   if (mayManage(scene, *job)) detail.lastLines = lastLines(*job);
   answerWith(respond, 200, detail);
 }
@@ -448,12 +463,17 @@ void Api::submit(const Request& request, const Respond& respond) const {
   auto command = submission(*wanted, request.caller, missing);
   if (!command) return answerError(respond, command.error());
   if (!missing.empty()) return respond({.answer = missingValues(missing, wanted->fileName)});
-  const unsigned done = wanted->dryRun ? 200 : 201;
-  command->reply = [respond, done](Result<model::SubmitAnswer> result) {
-    if (result)
-      answerWith(respond, done, *result);
-    else
-      answerError(respond, result.error());
+  const bool dryRun = wanted->dryRun;
+  command->reply = [this, respond, request, dryRun](Result<model::SubmitAnswer> result) {
+    if (!result) return answerError(respond, result.error());
+    if (!dryRun) return answerWith(respond, 201, *result);
+    // What is looked ahead for it is nothing for the controller's thread.
+    respond({.answer = {}, .make = [this, request, answer = std::move(*result)]() -> Answer {
+               auto view = answer;
+               const auto now = options_.commands->snapshot();
+               addExpected(sceneOf(now, request), view);
+               return {200, codec::toJson(view), {}};
+             }});
   };
   if (!options_.commands->submit(std::move(*command))) answerError(respond, busy());
 }

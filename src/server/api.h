@@ -52,6 +52,7 @@ class Api {
   void queues(const Request& request, const Respond& respond) const;
   void policy(const Request& request, const Respond& respond) const;
   void setPolicy(const Request& request, const Respond& respond) const;
+  void snapshot(const Request& request, const Respond& respond) const;
   void events(const Request& request, const Respond& respond) const;
   void uploaded(const Request& request, const Respond& respond) const;
   void shutdown(const Request& request, const Respond& respond) const;

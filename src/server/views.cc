@@ -8,6 +8,7 @@
 #include <map>
 
 #include "codec/describe_model.h"
+#include "controller/forecast.h"
 #include "scheduler/scheduler.h"
 
 namespace bole::server {
@@ -437,6 +438,46 @@ Scene makeScene(const controller::Snapshot& snapshot, const ServerOptions& optio
 bool mayManage(const Scene& scene, const model::JobRecord& job) {
   if (scene.caller.admin) return true;
   return !scene.caller.user.empty() && userOf(scene.snapshot, job) == scene.caller.user;
+}
+
+namespace {
+
+model::ExpectedView expectedView(const Scene& scene, const model::JobText* text,
+                                 const controller::Expected& expected) {
+  model::AttemptRecord attempt;
+  attempt.ranks = expected.ranks;
+  model::ExpectedView view{expected.at, {}};
+  for (std::uint32_t i = 0; i < attempt.ranks.size(); ++i)
+    view.ranks.push_back(rankView(scene, attempt, text, i));
+  return view;
+}
+
+}  // namespace
+
+std::optional<model::ExpectedView> expectedView(const Scene& scene, const model::JobRecord& job) {
+  const auto found = controller::forecast(scene.snapshot.tables, scene.now, {job.id});
+  const auto at = found.find(job.id);
+  if (at == found.end()) return std::nullopt;
+  const auto* text = scene.snapshot.texts.find(job.text);
+  return expectedView(scene, text ? text->get() : nullptr, at->second);
+}
+
+void addExpected(const Scene& scene, model::SubmitAnswer& answer) {
+  UserId user;
+  scene.snapshot.tables.users.forEach([&](UserId id, SideId name) {
+    if (scene.snapshot.name(name) == scene.caller.user) user = id;
+    return !user.isSet();
+  });
+  std::vector<model::JobShape> shapes;
+  for (const auto& job : answer.jobs)
+    if (job.shape) shapes.push_back(*job.shape);
+  const auto found = controller::forecastNew(scene.snapshot.tables, scene.now, shapes, user);
+  std::size_t next = 0;
+  for (auto& job : answer.jobs) {
+    if (!job.shape) continue;
+    if (const auto& expected = found[next++])
+      job.expected = expectedView(scene, nullptr, *expected);
+  }
 }
 
 std::optional<model::ProgressView> progressOf(const Scene& scene, const model::JobRecord& job) {

@@ -40,6 +40,13 @@ struct Scene {
 // Without lastLines, which stand in the logs.
 [[nodiscard]] model::JobDetail jobDetail(const Scene& scene, const model::JobRecord& job);
 
+// When the job, which waits, is expected to start; nothing: not known. Takes its time.
+[[nodiscard]] std::optional<model::ExpectedView> expectedView(const Scene& scene,
+                                                              const model::JobRecord& job);
+
+// The same of jobs of a dry run.
+void addExpected(const Scene& scene, model::SubmitAnswer& answer);
+
 [[nodiscard]] std::optional<model::ProgressView> progressOf(const Scene& scene,
                                                             const model::JobRecord& job);
 

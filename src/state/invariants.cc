@@ -23,6 +23,36 @@ Error broken(std::string what) {
   return makeError(ErrorCode::kCorrupt, "an invariant does not hold: " + std::move(what));
 }
 
+// What everything else relies on: whoever is named is there.
+Result<void> checkNames(const model::Tables& tables) {
+  Result<void> result;
+  tables.nodes.forEach([&](NodeId id, const model::NodeRecord& node) {
+    const auto gpus = node.node->gpus.size();
+    if (node.node->links.size() == gpus * gpus && node.gpuUsed.size() >= gpus &&
+        node.gpuMemoryUsed.size() == node.gpuUsed.size() &&
+        node.gpuHolder.size() == node.gpuUsed.size() &&
+        (!node.probed || node.probed->gpus.size() == gpus))
+      return true;
+    result = fail(broken(fmt::format("node {} does not count its own GPUs", id.value)));
+    return false;
+  });
+  if (!result) return result;
+  tables.attempts.forEach([&](AttemptId id, const model::AttemptRecord& attempt) {
+    const auto* job = tables.jobs.find(attempt.job);
+    for (const auto& rank : attempt.ranks) {
+      const auto* node = tables.nodes.find(rank.node);
+      bool there = job && node && rank.task < job->shape->tasks.size();
+      for (const auto gpu : rank.gpus)
+        there = there && (!attempt.live || gpu < node->gpuUsed.size());
+      if (there) continue;
+      result = fail(broken(fmt::format("attempt {} has a rank of no task or no place", id.value)));
+      return false;
+    }
+    return true;
+  });
+  return result;
+}
+
 // 4. Each allocation belongs to one live attempt, each live attempt to one job, each job to one
 // project.
 Result<void> checkOwners(const model::Tables& tables, std::map<NodeId, Held>& held,
@@ -143,6 +173,7 @@ Result<void> checkJob(const model::Tables& tables, const model::JobRecord& job) 
 }  // namespace
 
 Result<void> checkInvariants(const model::Tables& tables) {
+  BOLE_TRY(checkNames(tables));
   std::map<NodeId, Held> held;
   UseOfQueues uses;
   BOLE_TRY(checkOwners(tables, held, uses));

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "model/run_time.h"
 #include "model/use.h"
 
 namespace bole::state {
@@ -242,6 +243,7 @@ struct Folder {
     for (const auto& exit : event.ranks) {
       if (static_cast<std::int64_t>(exit.rank) == event.firstFailed) job->failure = exit;
     }
+    learn(*job, *attempt);
     const auto held = (time - attempt->plannedAt) - (state.tables_.leaps - attempt->leapsBefore);
     for (const auto& rank : attempt->ranks)
       job->milliGpuMicros += milliGpus(rank).value * held.value;
@@ -381,6 +383,18 @@ struct Folder {
   }
 
   static void raise(std::uint64_t& highest, std::uint64_t id) { highest = std::max(highest, id); }
+
+  // Only of attempts that came to an end of their own.
+  void learn(const model::JobRecord& job, const model::AttemptRecord& attempt) const {
+    const bool own = attempt.outcome == model::AttemptOutcome::kCompleted ||
+                     attempt.outcome == model::AttemptOutcome::kFailed;
+    if (!own || !job.user.isSet() || attempt.startedAt.micros == 0) return;
+    auto& runTimes = state.tables_.runTimes;
+    if (!runTimes.find(job.user)) runTimes.put(job.user, {job.user, {}});
+    const auto leapt = state.tables_.leaps - attempt.leapsBefore;
+    const auto ran = std::max(time - attempt.startedAt - leapt, Duration(0));
+    model::noteRunTime(*runTimes.edit(job.user), model::sizeOf(*job.shape), ran);
+  }
 
   // All means as they were at `until`, and from now on.
   void reckonUse(Timestamp until) const {

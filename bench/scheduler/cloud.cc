@@ -127,20 +127,23 @@ JobId LargeCloud::submit() {
   return add(std::move(shape));
 }
 
-JobId LargeCloud::submitHopeless() {
-  model::JobShape shape;
-  auto task = anyTask();
-  task.gpus.share = kWholeGpu;
-  if (task.gpus.count == 0) {
-    task.cpus = MilliCpu(129'000);
-  } else if (task.replicas == 1) {
-    task.replicas = task.minAvailable =
-        static_cast<std::uint32_t>(tables_.nodes.size() * 8 + 1 + dice_.below(100));
-  } else {
-    task.cpus = MilliCpu(129'000);
+void LargeCloud::fill() {
+  for (std::size_t n = 0; n < tables_.nodes.size() * 8; ++n) {
+    model::JobShape shape;
+    shape.tasks.resize(1);
+    shape.tasks[0].gpus.count = 1;
+    shape.tasks[0].cpus = MilliCpu(1000 * static_cast<std::int64_t>(2 + dice_.below(12)));
+    shape.tasks[0].memory = kGiB * static_cast<std::int64_t>(4 + dice_.below(100));
+    add(std::move(shape));
   }
-  task.memory = kMiB * static_cast<std::int64_t>(1024 + ++hopeless_);
-  shape.tasks = {task};
+}
+
+JobId LargeCloud::submitOdd() {
+  model::JobShape shape;
+  shape.tasks = {anyTask()};
+  auto& task = shape.tasks[0];
+  if (task.gpus.count == 0) task.cpus = MilliCpu(100'000);
+  task.memory += kMiB * static_cast<std::int64_t>(++odd_);
   shape.minAvailable = task.minAvailable;
   return add(std::move(shape));
 }

@@ -28,8 +28,10 @@ class LargeCloud {
 
   // One job more waits: single GPUs, parts, several on a node, gangs over nodes, CPUs only.
   JobId submit();
-  // One that no cloud could start now, were it full: large, and of a shape that is no other's.
-  JobId submitHopeless();
+  // One of a shape that is no other's.
+  JobId submitOdd();
+  // As many single GPUs as there are.
+  void fill();
   // What the plan starts runs.
   void follow(const model::Plan& plan);
   // A job that runs ends, drawn by chance.
@@ -53,7 +55,7 @@ class LargeCloud {
   std::vector<JobId> queue_;
   std::vector<JobId> running_;
   std::vector<QueueId> leaves_;
-  std::uint64_t hopeless_ = 0;
+  std::uint64_t odd_ = 0;
   Timestamp now_{1'000'000'000};
 };
 

@@ -218,6 +218,8 @@ std::vector<model::Reason> lackingFirst(World& world, const model::JobShape& sha
 }
 
 bool fitsHardware(World& world, const model::JobShape& shape) {
+  if (!mayFit(world, shape)) return false;
+  if (shape.tasks.size() == 1) return true;
   const auto mark = world.mark();
   const bool fits = placeGang(world, shape, Quotas::kIgnored).has_value();
   world.rollBack(mark);

@@ -293,7 +293,8 @@ class Trying {
   std::size_t looks_ = 0;
 };
 
-// Is there room for the least of every task, were it alone?
+}  // namespace
+
 bool mayFit(World& world, const model::JobShape& shape) {
   for (std::uint32_t t = 0; t < shape.tasks.size(); ++t) {
     const auto least = std::int64_t{leastReplicas(shape, t)};
@@ -302,8 +303,6 @@ bool mayFit(World& world, const model::JobShape& shape) {
   }
   return true;
 }
-
-}  // namespace
 
 std::optional<Ranks> placeGang(World& world, const Claim& claim, Quotas quotas) {
   const auto& shape = claim.shape;

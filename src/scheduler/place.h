@@ -33,6 +33,10 @@ struct GangTry {
 };
 [[nodiscard]] GangTry placeRanks(World& world, const Claim& claim, Quotas quotas = Quotas::kHeld);
 
+// Is there room for the least of every task, whatever the others take? Where it has one task: does
+// it fit, whatever its queue may have?
+[[nodiscard]] bool mayFit(World& world, const model::JobShape& shape);
+
 // Their nodes, in order, each once.
 [[nodiscard]] std::vector<NodeId> nodesOf(const std::vector<model::RankPlacement>& ranks);
 

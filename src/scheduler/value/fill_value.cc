@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::size_t kLength = 64;  // positions of a sequence: one bit each
 constexpr std::size_t kFirstSlots = 1024;
+constexpr std::size_t kMostCourses = 4096;  // states of GPUs, of about 1.5 KiB each
 
 std::vector<std::int64_t> distinct(std::vector<std::int64_t> values) {
   std::sort(values.begin(), values.end());
@@ -124,7 +126,7 @@ std::int64_t FillValue::of(const FreeState& state) {
   if (state.gpus[0] == 0) return 0;
   const auto slot = slots_[slotOf(state)];
   if (slot != 0) return entries_[slot - 1].value;
-  const auto value = compute(state);
+  const auto value = valueBy(coursesOf(state), state);
   ++computed_;
   remember(state, value);
   return value;
@@ -154,37 +156,75 @@ void FillValue::remember(const FreeState& state, std::int64_t value) {
 std::int64_t FillValue::compute(const FreeState& state) const {
   const Ranks ranks{atMost(cpuSteps_, state.cpus), atMost(memorySteps_, state.memory)};
   std::int64_t sum = 0;
-  for (std::size_t k = 0; k < sequences_; ++k) sum += leftFree(state, k, ranks);
+  for (std::size_t k = 0; k < sequences_; ++k) {
+    auto run = state;
+    sum += leftFree(run, k, ranks);
+  }
+  return sum;
+}
+
+const FillValue::Course* FillValue::coursesOf(const FreeState& state) {
+  constexpr auto kPlenty = std::numeric_limits<std::int64_t>::max();
+  auto gpus = state;
+  gpus.cpus = gpus.memory = 0;
+  if (courseOf_.size() >= kMostCourses) {
+    courseOf_.clear();
+    courses_.clear();
+  }
+  const auto [known, isNew] = courseOf_.try_emplace(gpus, courses_.size());
+  if (isNew) {
+    for (std::size_t k = 0; k < sequences_; ++k) {
+      auto run = gpus;
+      run.cpus = run.memory = kPlenty;
+      const auto left = leftFree(run, k, {cpuSteps_.size(), memorySteps_.size()});
+      courses_.push_back({left, kPlenty - run.cpus, kPlenty - run.memory});
+    }
+  }
+  return &courses_[known->second];
+}
+
+std::int64_t FillValue::valueBy(const Course* courses, const FreeState& state) const {
+  const Ranks ranks{atMost(cpuSteps_, state.cpus), atMost(memorySteps_, state.memory)};
+  std::int64_t sum = 0;
+  for (std::size_t k = 0; k < sequences_; ++k) {
+    if (state.cpus >= courses[k].cpus && state.memory >= courses[k].memory) {
+      sum += courses[k].left;
+      continue;
+    }
+    auto run = state;
+    sum += leftFree(run, k, ranks);
+  }
   return sum;
 }
 
 // What is left only shrinks: an offer passed over once would never fit later. So one mask holds
-// those still to come, and the next that fits is its lowest bit.
-std::uint32_t FillValue::leftFree(const FreeState& state, std::size_t sequence, Ranks ranks) const {
+// those still to come, and the next that fits by its GPUs is its lowest bit; whether CPUs and memory
+// are enough for it is asked then.
+std::uint32_t FillValue::leftFree(FreeState& state, std::size_t sequence, Ranks ranks) const {
   const auto* masks = &masks_[sequence * stride_];
   const auto* offers = &offers_[sequence * kLength];
-  auto gpus = state.gpus;
-  auto cpus = state.cpus;
-  auto memory = state.memory;
+  auto& [cpus, memory, gpus, model] = state;
   std::size_t n = 0;  // GPUs with something free
   while (n < gpus.size() && gpus[n] > 0) ++n;
-  auto coming = masks[modelMasks_ + state.model];
-  while (n > 0) {
+  auto coming =
+      masks[modelMasks_ + model] & masks[ranks.cpus] & masks[memoryMasks_ + ranks.memory];
+  while (n > 0 && coming != 0) {
     auto fitting = masks[noGpuMask_];
     for (const auto& width : widths_) {
       if (width.gpus > n) break;
       fitting |= masks[width.masks + width.rank[gpus[width.gpus - 1U]]];
     }
-    coming &= fitting & masks[ranks.cpus] & masks[memoryMasks_ + ranks.memory];
-    if (coming == 0) break;
-    const auto& offer = offers[std::countr_zero(coming)];
-    coming &= coming - 1;
-    cpus -= offer.cpus;
-    memory -= offer.memory;
-    while (ranks.cpus > 0 && cpuSteps_[ranks.cpus - 1] > cpus) --ranks.cpus;
-    while (ranks.memory > 0 && memorySteps_[ranks.memory - 1] > memory) --ranks.memory;
-    if (offer.gpus == 0) continue;
-    takeTightest(gpus, n, offer.gpus, offer.perGpu);
+    coming &= fitting;
+    const Offer* offer = nullptr;
+    for (; coming != 0 && !offer; coming &= coming - 1) {
+      const auto& next = offers[std::countr_zero(coming)];
+      if (next.cpus <= cpus && next.memory <= memory) offer = &next;
+    }
+    if (!offer) break;
+    cpus -= offer->cpus;
+    memory -= offer->memory;
+    if (offer->gpus == 0) continue;
+    takeTightest(gpus, n, offer->gpus, offer->perGpu);
     while (n > 0 && gpus[n - 1] == 0) --n;
   }
   return std::accumulate(gpus.begin(), gpus.begin() + static_cast<std::ptrdiff_t>(n), 0U);

@@ -72,17 +72,23 @@ class FillValue {
   void layOut(const std::vector<Kind>& kinds);
   void draw(const std::vector<Kind>& kinds, std::uint64_t seed);
   void write(std::size_t sequence, std::size_t position, const Request& request);
-  // Of one sequence; what is left of CPUs and memory stands in the state then.
-  [[nodiscard]] std::uint32_t leftFree(FreeState& state, std::size_t sequence, Ranks ranks) const;
-  // What a sequence comes to on these GPUs where CPUs and memory never lack, and what of these it
-  // takes: where there is so much, the answer is the same.
+  // What a sequence comes to: the GPU-milli left free, what is left of the rest, and a mask of the
+  // positions whose offers were placed.
   struct Course {
     std::uint32_t left;
     std::int64_t cpus;
     std::int64_t memory;
+    std::uint64_t placed;
   };
-  // Of each sequence.
+  // Of those positions of the sequence that are in `coming`.
+  [[nodiscard]] Course leftFree(FreeState& state, std::size_t sequence, Ranks ranks,
+                                std::uint64_t coming) const;
+  static void take(FreeState& state, std::size_t& n, const Offer& offer);
+  // What each sequence comes to on these GPUs where CPUs and memory never lack, and in place of
+  // what is left of these what it takes: where there is so much, the answer is the same.
   const Course* coursesOf(const FreeState& state);
+  [[nodiscard]] std::uint32_t leftAfter(const Course& course, const FreeState& state,
+                                        std::size_t sequence, Ranks ranks) const;
   [[nodiscard]] std::int64_t valueBy(const Course* courses, const FreeState& state) const;
   // The slot of the state, or the empty one where it belongs.
   [[nodiscard]] std::size_t slotOf(const FreeState& state) const;

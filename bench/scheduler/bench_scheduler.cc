@@ -51,8 +51,8 @@ struct Figures {
 void fillAtOnce(LargeCloud& cloud, scheduler::Planner& planner, Figures& figures) {
   for (std::size_t i = 0; i < 10 * cloud.tables().nodes.size(); ++i) cloud.submit();
   model::Plan plan;
-  const auto seconds = secondsOf(
-      [&] { plan = planner.plan(cloud.tables(), cloud.queue(), cloud.now(), {}); });
+  const auto seconds =
+      secondsOf([&] { plan = planner.plan(cloud.tables(), cloud.queue(), cloud.now(), {}); });
   std::size_t ranks = 0;
   for (const auto& start : plan.starts) ranks += start.ranks.size();
   figures.placements = static_cast<double>(plan.starts.size()) / seconds;

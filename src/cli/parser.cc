@@ -316,8 +316,8 @@ class CommandLine {
     add(kCloud, "queues", "List the queues and what is used of them", "bole queues", queues_);
     addPolicy();
     addNode();
-    add(kCloud, "snapshot", "Write down all that the scheduler looks at",
-        "bole snapshot", snapshot_);
+    add(kCloud, "snapshot", "Write down all that the scheduler looks at", "bole snapshot",
+        snapshot_);
     auto& plan = add(kCloud, "plan", "What the scheduler decides on a snapshot, without a server",
                      "bole plan now.json --with bole.yaml", plan_);
     argument(plan, "SNAPSHOT", plan_.snapshot, "A file of 'bole snapshot', - for standard input",

@@ -327,7 +327,8 @@ TEST_F(ApiTest, EventsOfNoKnownKindAreRefusedWithTheNearest) {
   EXPECT_EQ(hintOf("job.submited"), "did you mean job.submitted?");
   EXPECT_EQ(hintOf("JOB_SUBMITTED"), "did you mean job.submitted?");
   EXPECT_EQ(hintOf("planned"), "did you mean attempt.planned?");
-  EXPECT_EQ(hintOf("node.went_away"), "did you mean node.registered, node.lost, node.health_set or node.labelled?");
+  EXPECT_EQ(hintOf("node.went_away"),
+            "did you mean node.registered, node.lost, node.health_set or node.labelled?");
   EXPECT_EQ(hintOf("nothing.like.it"), "");
   EXPECT_EQ(hintOf(""), "");
   const auto expected = client.get("/v1/events?kind=x").json()["expected"].get<std::string>();

@@ -225,16 +225,16 @@ void FillValue::take(FreeState& state, std::size_t& n, const Offer& offer) {
 }
 
 // What is left only shrinks: an offer passed over once would never fit later. So one mask holds
-// those still to come, and the next that fits by its GPUs is its lowest bit; whether CPUs and memory
-// are enough for it is asked then.
+// those still to come, and the next that fits by its GPUs is its lowest bit; whether CPUs and
+// memory are enough for it is asked then.
 FillValue::Course FillValue::leftFree(FreeState& state, std::size_t sequence, Ranks ranks,
                                       std::uint64_t coming) const {
   const auto* masks = &masks_[sequence * stride_];
   const auto* offers = &offers_[sequence * kLength];
   auto n = widthOf(state.gpus);
   std::uint64_t placed = 0;
-  coming &= masks[modelMasks_ + state.model] & masks[ranks.cpus] &
-            masks[memoryMasks_ + ranks.memory];
+  coming &=
+      masks[modelMasks_ + state.model] & masks[ranks.cpus] & masks[memoryMasks_ + ranks.memory];
   while (n > 0 && coming != 0) {
     auto fitting = masks[noGpuMask_];
     for (const auto& width : widths_) {

@@ -86,7 +86,29 @@ class CowTable {
     }
   }
 
-  // The same from the highest key down.
+  // Calls visit(key, was, is) in the order of keys for all that differ between `before` and this
+  // table, and for few that do not: what neither has touched since one was copied from the other is
+  // skipped unseen. nullptr: there is none.
+  template <class Visit>
+  void forEachChanged(const CowTable& before, Visit&& visit) const {
+    for (std::size_t p = 0; p < std::max(pages_.size(), before.pages_.size()); ++p) {
+      const auto* was = p < before.pages_.size() ? before.pages_[p].get() : nullptr;
+      const auto* is = p < pages_.size() ? pages_[p].get() : nullptr;
+      if (was == is) continue;
+      for (std::size_t c = 0; c < kChunksPerPage; ++c) {
+        const auto* old = was ? was->slots[c].get() : nullptr;
+        const auto* own = is ? is->slots[c].get() : nullptr;
+        if (old == own) continue;
+        for (std::size_t i = 0; i < kChunk; ++i) {
+          const T* last = old && old->slots[i] ? &*old->slots[i] : nullptr;
+          const T* now = own && own->slots[i] ? &*own->slots[i] : nullptr;
+          if (last || now) visit(Key(p * kPageSpan + c * kChunk + i + 1), last, now);
+        }
+      }
+    }
+  }
+
+  // As forEach, from the highest key down.
   template <class Visit>
   void forEachNewestFirst(Visit&& visit) const {
     for (std::size_t p = pages_.size(); p-- > 0;) {

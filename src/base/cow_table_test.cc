@@ -61,6 +61,21 @@ TEST(CowTable, NoIdIsNoRecord) {
   EXPECT_EQ(table.find(JobId(123'456'789)), nullptr);
 }
 
+TEST(CowTable, WhatIsSharedIsNotLookedAtForChanges) {
+  Table table;
+  for (std::uint64_t id = 1; id <= 10'000; ++id) table.put(JobId(id), "same");
+  const Table before = table;
+  std::size_t seen = 0;
+  const auto count = [&](JobId, const std::string*, const std::string*) { ++seen; };
+  table.forEachChanged(before, count);
+  EXPECT_EQ(seen, 0u);
+  *table.edit(JobId(5'000)) = "other";
+  table.put(JobId(20'000), "new");
+  table.forEachChanged(before, count);
+  EXPECT_LE(seen, 33u);
+  EXPECT_GE(seen, 2u);
+}
+
 // Any mixture of writes and copies agrees with plain maps.
 RC_GTEST_PROP(CowTableProperty, AgreesWithAMap, ()) {
   std::vector<Table> tables(1);
@@ -96,6 +111,20 @@ RC_GTEST_PROP(CowTableProperty, AgreesWithAMap, ()) {
   for (std::size_t i = 0; i < tables.size(); ++i) {
     RC_ASSERT(contents(tables[i]) == models[i]);
     RC_ASSERT(tables[i].size() == models[i].size());
+  }
+  // What has changed between any two of them leads from the one to the other.
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    for (std::size_t j = 0; j < tables.size(); ++j) {
+      auto led = models[i];
+      tables[j].forEachChanged(tables[i], [&](JobId id, const auto* was, const auto* is) {
+        RC_ASSERT((was ? models[i].at(id.value) == *was : !models[i].contains(id.value)));
+        if (is)
+          led[id.value] = *is;
+        else
+          led.erase(id.value);
+      });
+      RC_ASSERT(led == models[j]);
+    }
   }
 }
 

@@ -75,7 +75,7 @@ Result<model::SubmitAnswer> Controller::submit(Batch& batch, const SubmitJobs& m
     BOLE_ASSIGN(const auto queue, queueNamed(job.text.queue));
     auto shape = job.shape;
     shape.queue = queue;
-    BOLE_TRY(scheduler::canEverRun(state_.tables(), shape));
+    BOLE_TRY(planner_.canEverRun(state_.tables(), shape));
     queues.push_back(queue);
     if (message.dryRun) shapes.push_back(std::make_shared<const model::JobShape>(shape));
   }

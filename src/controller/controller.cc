@@ -350,7 +350,7 @@ void Controller::schedule(Batch& batch) {
     std::sort(keys.begin(), keys.end());
     for (const auto& key : keys) queue.push_back(key.job);
   }
-  auto plan = scheduler::plan(state_.tables(), queue, batch.now, options_.scheduling);
+  auto plan = planner_.plan(state_.tables(), queue, batch.now, options_.scheduling);
   if (whole) {
     nextLook_ = plan.nextLook;
     keeps_ = plan.keeps;

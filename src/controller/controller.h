@@ -21,7 +21,7 @@
 #include "model/views.h"
 #include "ports/engine.h"
 #include "ports/ledger.h"
-#include "scheduler/scheduler.h"
+#include "scheduler/planner.h"
 #include "state/state.h"
 
 namespace bole::controller {
@@ -227,6 +227,7 @@ class Controller {
   Error problem_;                  // why not, where it is not
   Duration triedAt_;               // monotonic, of the last failed append
   std::vector<Message> deferred_;  // reports that could not be recorded yet
+  scheduler::Planner planner_;
   bool wholeQueue_ = true;  // the next plan looks at every queued job, not at the new ones alone
   Timestamp nextLook_;      // when time alone may change the plan; 0: never
   std::uint64_t sealedAt_ = 0;

@@ -70,10 +70,15 @@ std::uint32_t computeTenths(const std::string& capability) {
   return tenths;
 }
 
-bool labelsMatch(const model::TaskShape& task, const model::Node& node) {
-  return std::all_of(task.nodeLabels.begin(), task.nodeLabels.end(), [&](const auto& wanted) {
+bool hasLabels(const model::Node& node,
+               const std::vector<std::pair<std::string, std::string>>& labels) {
+  return std::all_of(labels.begin(), labels.end(), [&](const auto& wanted) {
     return std::find(node.labels.begin(), node.labels.end(), wanted) != node.labels.end();
   });
+}
+
+bool labelsMatch(const model::TaskShape& task, const model::Node& node) {
+  return hasLabels(node, task.nodeLabels);
 }
 
 std::string labelsText(const model::TaskShape& task) {

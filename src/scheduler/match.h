@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "model/job.h"
 #include "model/node.h"
@@ -23,6 +25,10 @@ namespace bole::scheduler {
 
 // "8.0" is 80; 0 where it is not known.
 [[nodiscard]] std::uint32_t computeTenths(const std::string& capability);
+
+// Has the node all of these labels?
+[[nodiscard]] bool hasLabels(const model::Node& node,
+                             const std::vector<std::pair<std::string, std::string>>& labels);
 
 // Has the node all the labels that the task asks for?
 [[nodiscard]] bool labelsMatch(const model::TaskShape& task, const model::Node& node);

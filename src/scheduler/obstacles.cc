@@ -50,73 +50,38 @@ std::string partText(const model::TaskShape& task) {
   return part + " of one " + kindOf(task);
 }
 
-// How many times what one replica takes of one GPU is free, of each GPU of the node that has any.
-std::vector<std::int64_t> partsOfEach(const FreeNode& node, const model::TaskShape& task) {
-  std::vector<std::int64_t> parts;
-  for (const auto gpu : candidates(node, task.gpus)) {
-    const auto grant = grantOf(task.gpus, node.node->gpus[gpu]);
-    auto here = node.share[gpu].value / grant.share.value;
-    if (grant.memory.value > 0)
-      here = std::min(here, node.gpuMemory[gpu].value / grant.memory.value);
-    parts.push_back(here);
-  }
-  return parts;
-}
-
-std::int64_t partsFree(const FreeNode& node, const model::TaskShape& task) {
-  const auto parts = partsOfEach(node, task);
-  return std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
-}
-
-// How many replicas, at most `enough`, the node's GPUs serve: each has its parts on different GPUs.
-std::int64_t servedByGpus(const FreeNode& node, const model::TaskShape& task, std::int64_t enough) {
-  const auto parts = partsOfEach(node, task);
-  std::int64_t replicas = 0;
-  for (; replicas < enough; ++replicas) {
-    std::int64_t usable = 0;
-    for (const auto here : parts) usable += std::min(here, replicas + 1);
-    if (usable < (replicas + 1) * task.gpus.count) break;
-  }
-  return replicas;
-}
-
 // What is free of one GPU, as far as the task could use it: memory only with a share beside it.
 struct FreePart {
-  MilliGpu share;
-  Bytes memory;
   double ofWanted = -1;  // how much of what one replica takes of the GPU
+  std::int64_t share = 0;
+  std::int64_t memory = 0;
+  auto operator<=>(const FreePart&) const = default;
 };
-FreePart freePartOf(const FreeNode& node, std::size_t gpu, const model::TaskShape& task) {
-  const auto& device = node.node->gpus[gpu];
+FreePart freePartOf(const model::Gpu& device, const GpuFree& free, const model::TaskShape& task) {
   const auto wanted = grantOf(task.gpus, device);
-  FreePart part{node.share[gpu], node.gpuMemory[gpu]};
-  const Bytes ofShare(device.memory.value / kWholeGpu.value * part.share.value);
-  if (task.gpus.share.value == 0 || part.share.value == 0)
-    part.memory = std::min(part.memory, ofShare);
+  FreePart part{0, free.share, free.memory};
+  const auto ofShare = device.memory.value / kWholeGpu.value * part.share;
+  if (task.gpus.share.value == 0 || part.share == 0) part.memory = std::min(part.memory, ofShare);
   const auto ratio = [](std::int64_t have, std::int64_t need) {
     return static_cast<double>(have) / static_cast<double>(std::max<std::int64_t>(need, 1));
   };
-  part.ofWanted = std::min(ratio(part.share.value, wanted.share.value),
-                           ratio(part.memory.value, wanted.memory.value));
+  part.ofWanted =
+      std::min(ratio(part.share, wanted.share.value), ratio(part.memory, wanted.memory.value));
   return part;
 }
 
 // Too few parts of GPUs are free; said with the largest one, so that it is clear why two halves do
 // not make one.
-model::Reason lackingParts(const World& world, const model::TaskShape& task, std::int64_t needed,
+model::Reason lackingParts(World& world, const model::TaskShape& task, std::int64_t needed,
                            std::int64_t free) {
   FreePart largest;
-  for (const auto& node : world.nodes()) {
-    if (!labelsMatch(task, *node.node)) continue;
-    for (std::size_t g = 0; g < node.share.size(); ++g) {
-      if (!matches(task.gpus, node.node->gpus[g])) continue;
-      const auto part = freePartOf(node, g, task);
-      if (part.ofWanted > largest.ofWanted) largest = part;
-    }
-  }
+  world.shelves().forEachPart(world.listingOf(task), [&](const auto& device, const auto& part) {
+    largest = std::max(largest, freePartOf(device, part, task));
+  });
   std::string most;
-  if (task.gpus.share.value > 0) most = fmt::format("{:g}", cpuCount(largest.share.value));
-  if (task.gpus.shareMemory) most += (most.empty() ? "" : " and ") + formatBytes(largest.memory);
+  if (task.gpus.share.value > 0) most = fmt::format("{:g}", cpuCount(largest.share));
+  if (task.gpus.shareMemory)
+    most += (most.empty() ? "" : " and ") + formatBytes(Bytes(largest.memory));
   return shortage(Obstacle::kGpuShare, needed, free,
                   partText(task) + "; the largest free part is " + most);
 }
@@ -129,22 +94,11 @@ struct Needs {
 
 // How many replicas like this one would fit, at most `enough`, if only these needs counted (GPUs
 // always do).
-std::int64_t replicasThatFit(const World& world, const model::TaskShape& task, Needs needs,
+std::int64_t replicasThatFit(World& world, const model::TaskShape& task, Needs needs,
                              std::int64_t enough) {
-  std::int64_t all = 0;
-  for (const auto& node : world.nodes()) {
-    auto here = enough;
-    if (!labelsMatch(task, *node.node)) continue;
-    if (needs.cpus && task.cpus.value > 0) here = std::min(here, node.cpus.value / task.cpus.value);
-    if (needs.memory && task.memory.value > 0)
-      here = std::min(here, node.memory.value / task.memory.value);
-    if (task.gpus.count > 0 && here > 0) {
-      here = servedByGpus(node, task, here);
-    }
-    all += std::max<std::int64_t>(here, 0);
-    if (all >= enough) return enough;
-  }
-  return all;
+  const Beside each{needs.cpus && task.cpus.value > 0 ? task.cpus.value : Shelf::kNothing,
+                    needs.memory && task.memory.value > 0 ? task.memory.value : Shelf::kNothing};
+  return world.roomInAll(world.listingOf(task), each, enough);
 }
 
 // "beside 4 A100 GPUs and 16 GiB of memory": what must lie on the same node.
@@ -160,7 +114,7 @@ std::string beside(const model::TaskShape& task, bool memory) {
 
 // CPUs or memory are lacking beside what else a replica needs. Where no replica fits, the most that
 // one node has beside it.
-model::Reason lackingBeside(const World& world, const model::TaskShape& task, std::int64_t replicas,
+model::Reason lackingBeside(World& world, const model::TaskShape& task, std::int64_t replicas,
                             Obstacle obstacle, Needs needs) {
   const bool isCpu = obstacle == Obstacle::kCpus;
   const auto each = isCpu ? task.cpus.value : task.memory.value;
@@ -171,25 +125,16 @@ model::Reason lackingBeside(const World& world, const model::TaskShape& task, st
     return shortage(obstacle, replicas * each, fit * each,
                     fmt::format("in groups of {} on one node{}", group, where));
   }
-  std::int64_t most = 0;
-  for (const auto& node : world.nodes()) {
-    if (!labelsMatch(task, *node.node)) continue;
-    if (candidates(node, task.gpus).size() < task.gpus.count) continue;
-    if (isCpu && needs.memory && node.memory < task.memory) continue;
-    most = std::max(most, isCpu ? node.cpus.value : node.memory.value);
-  }
+  const auto& listing = world.listingOf(task);
+  const auto memory = needs.memory ? task.memory.value : Shelf::kNothing;
+  const auto most =
+      isCpu ? world.shelves().mostCpus(listing, memory) : world.shelves().mostMemory(listing);
   return shortage(obstacle, each, most, "on one node" + where);
 }
 
-std::optional<model::Reason> lackingGpus(const World& world, const model::TaskShape& task,
+std::optional<model::Reason> lackingGpus(World& world, const model::TaskShape& task,
                                          std::int64_t replicas) {
-  std::int64_t total = 0;
-  std::int64_t most = 0;
-  for (const auto& node : world.nodes()) {
-    if (!labelsMatch(task, *node.node)) continue;
-    total += partsFree(node, task);
-    most = std::max(most, static_cast<std::int64_t>(candidates(node, task.gpus).size()));
-  }
+  const auto [total, most] = world.shelves().gpusFree(world.listingOf(task));
   const auto needed = replicas * task.gpus.count;
   const auto fit = replicasThatFit(world, task, {false, false}, replicas);
   if (!task.gpus.isWhole()) {
@@ -205,13 +150,9 @@ std::optional<model::Reason> lackingGpus(const World& world, const model::TaskSh
 }
 
 // What keeps `replicas` of the task from fitting, if anything, were it alone on `free`.
-std::optional<model::Reason> lackingOf(const World& world, const model::TaskShape& task,
+std::optional<model::Reason> lackingOf(World& world, const model::TaskShape& task,
                                        std::int64_t replicas) {
-  const auto& nodes = world.nodes();
-  const bool labelled = std::any_of(nodes.begin(), nodes.end(), [&](const FreeNode& node) {
-    return labelsMatch(task, *node.node);
-  });
-  if (!labelled) return shortage(Obstacle::kLabels, 1, 0, labelsText(task));
+  if (!world.areLabelled(task)) return shortage(Obstacle::kLabels, 1, 0, labelsText(task));
   if (task.gpus.count > 0) {
     if (auto gpus = lackingGpus(world, task, replicas)) return gpus;
   }
@@ -289,13 +230,8 @@ void addShortage(std::vector<model::Reason>& reasons, const model::Reason& more)
 // What of the hardware is lacking first: in all, else in one place, else together.
 std::vector<model::Reason> lackingFirst(World& world, const model::JobShape& shape) {
   MilliCpu cpus;
-  MilliCpu cpusFree;
   Bytes memory;
-  Bytes memoryFree;
-  for (const auto& node : world.nodes()) {
-    cpusFree += std::max(node.cpus, MilliCpu(0));
-    memoryFree += std::max(node.memory, Bytes(0));
-  }
+  const auto [cpusFree, memoryFree] = world.freeInAll();
   std::vector<model::Reason> inAll;
   std::vector<model::Reason> inOnePlace;
   for (std::uint32_t t = 0; t < shape.tasks.size(); ++t) {
@@ -313,15 +249,17 @@ std::vector<model::Reason> lackingFirst(World& world, const model::JobShape& sha
     else
       inOnePlace.push_back(*lacking);
   }
-  if (cpusFree < cpus) inAll.push_back(shortage(Obstacle::kCpus, cpus.value, cpusFree.value));
-  if (memoryFree < memory)
-    inAll.push_back(shortage(Obstacle::kMemory, memory.value, memoryFree.value));
+  if (cpusFree < cpus.value) inAll.push_back(shortage(Obstacle::kCpus, cpus.value, cpusFree));
+  if (memoryFree < memory.value)
+    inAll.push_back(shortage(Obstacle::kMemory, memory.value, memoryFree));
   if (!inAll.empty()) return inAll;
   if (!inOnePlace.empty()) return inOnePlace;
   return {lackingTogether(world, shape)};
 }
 
 bool fitsHardware(World& world, const model::JobShape& shape) {
+  if (!mayFit(world, shape)) return false;
+  if (shape.tasks.size() == 1) return true;
   const auto mark = world.mark();
   const bool fits = placeGang(world, shape, Quotas::kIgnored).has_value();
   world.rollBack(mark);

@@ -14,8 +14,9 @@ namespace bole::scheduler {
 enum class Quotas : std::uint8_t { kHeld, kIgnored };
 
 // All ranks of the shape, taken from `world`; fewer where they do not all fit and the shape's
-// minimum allows it; or nothing, with `world` as before. Ranks go to as few nodes as the order of
-// tasks (most GPUs first) allows, to the node with the fewest GPUs left over, on the GPUs with the
+// minimum allows it; or nothing, with `world` as before. A gang goes to one node where it can;
+// else task by task (most GPUs first) to nodes that it uses already, and then to as few more as it
+// can. Of nodes that will do the one with the fewest idle GPUs is taken, on it the GPUs with the
 // best links among themselves that spoil the least for later jobs.
 [[nodiscard]] std::optional<std::vector<model::RankPlacement>> placeGang(
     World& world, const Claim& claim, Quotas quotas = Quotas::kHeld);
@@ -32,17 +33,14 @@ struct GangTry {
 };
 [[nodiscard]] GangTry placeRanks(World& world, const Claim& claim, Quotas quotas = Quotas::kHeld);
 
+// Is there room for the least of every task, whatever the others take? Where it has one task: does
+// it fit, whatever its queue may have?
+[[nodiscard]] bool mayFit(World& world, const model::JobShape& shape);
+
 // Their nodes, in order, each once.
 [[nodiscard]] std::vector<NodeId> nodesOf(const std::vector<model::RankPlacement>& ranks);
 
 // The fewest replicas of this task with which the gang may start.
 [[nodiscard]] std::uint32_t leastReplicas(const model::JobShape& shape, std::uint32_t task);
-
-// Could a rank of the shape ever be on this node?
-[[nodiscard]] bool couldServe(const FreeNode& node, const model::JobShape& shape);
-
-// The GPUs of the node that the request means and that have enough free: all of a whole one.
-[[nodiscard]] std::vector<std::uint32_t> candidates(const FreeNode& node,
-                                                    const model::GpuRequest& request);
 
 }  // namespace bole::scheduler

@@ -235,6 +235,11 @@ void Queues::remember(std::size_t queue, const model::QueueUse& past) {
   }
 }
 
+void Queues::forget() {
+  remembers_ = false;
+  for (auto& node : nodes_) node.past.fill(0);
+}
+
 std::optional<Queues::Refusal> Queues::refusal(std::size_t queue, const Amount& more,
                                                Hold hold) const {
   for (auto q = queue; q != 0; q = nodes_[q].parent) {

@@ -131,6 +131,8 @@ class Queues {
   void remove(std::size_t queue, const Amount& amount, Hold hold, std::int64_t jobs = 0);
   // What the queue has used in the past, as a mean.
   void remember(std::size_t queue, const model::QueueUse& past);
+  // Nothing of the past is remembered any more.
+  void forget();
 
   // Guarantees that had to be reduced, for people; empty: none.
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }

@@ -26,15 +26,17 @@ double costOf(const model::AttemptRecord& attempt, Timestamp now) {
 
 // What the job will take of each dimension whatever place it is given: a kind of GPU counts where
 // every GPU that would do is of it.
-Amount certainAmount(const World& world, const model::JobShape& shape) {
+Amount certainAmount(World& world, const model::JobShape& shape) {
   Amount all;
   for (std::uint32_t t = 0; t < shape.tasks.size(); ++t) {
     const auto& task = shape.tasks[t];
+    auto& ask = world.listingOf(task).ask;
     std::optional<Amount> each;
-    for (const auto& node : world.nodes()) {
-      for (std::uint32_t g = 0; g < node.node->gpus.size() && task.gpus.count > 0; ++g) {
-        if (!matches(task.gpus, node.node->gpus[g])) continue;
-        const auto here = world.queues().amountOf(task, *node.node,
+    for (HardwareId id = 0; id < world.shelves().hardwareCount(); ++id) {
+      const auto& hardware = world.shelves().hardware(id);
+      for (std::uint32_t g = 0; g < hardware.order.size() && task.gpus.count > 0; ++g) {
+        if (ask.on(id, hardware).ofGpu[g] < 0) continue;
+        const auto here = world.queues().amountOf(task, *hardware.like,
                                                   std::vector<std::uint32_t>(task.gpus.count, g));
         if (!each) each = here;
         for (std::size_t d = 0; d < kMostDimensions; ++d)
@@ -49,22 +51,47 @@ Amount certainAmount(const World& world, const model::JobShape& shape) {
 
 }  // namespace
 
-Reclaim::Reclaim(const model::Tables& tables, const Queues& queues, Timestamp now) {
-  tables.attempts.forEach([&](AttemptId, const model::AttemptRecord& attempt) {
-    if (!attempt.live) return true;
-    const auto& job = *tables.jobs.find(attempt.job);
-    if (job.state == model::JobState::kStopping) return true;
-    if (!job.shape->preemptible && !job.shape->spot) return true;
-    Victim victim{&job, &attempt, queues.indexOf(job.shape->queue), {}, costOf(attempt, now)};
-    for (const auto& rank : attempt.ranks) {
-      const auto* node = tables.nodes.find(rank.node);
-      victim.amount += queues.amountOf(job.shape->tasks[rank.task], *node->node, rank);
+const Reclaim::Victim& Reclaim::victimOf(const World& later, AttemptId id) {
+  const auto known = victims_.find(id);
+  if (known != victims_.end()) return known->second;
+  const auto& attempt = *tables_.attempts.find(id);
+  const auto& job = *tables_.jobs.find(attempt.job);
+  const auto& queues = later.queues();
+  Victim victim{&job, &attempt, queues.indexOf(job.shape->queue), {}, costOf(attempt, now_)};
+  for (const auto& rank : attempt.ranks) {
+    const auto* node = tables_.nodes.find(rank.node);
+    victim.amount += queues.amountOf(job.shape->tasks[rank.task], *node->node, rank);
+  }
+  return victims_.emplace(id, victim).first->second;
+}
+
+bool Reclaim::mayLose(const World& later, const model::JobRecord& job, const Amount& more,
+                      const Running::Group& group) {
+  const auto& queues = later.queues();
+  const auto& shape = *job.shape;
+  const auto [id, isSpot] = group;
+  if (isSpot || shape.spot) return isSpot && !shape.spot;
+  const auto own = queues.indexOf(shape.queue);
+  const auto other = queues.indexOf(id);
+  if (own == other) return queues.at(own).preemption == model::Preemption::kLowerPriority;
+  const auto [mine, theirs] = queues.branches(own, other);
+  return mine != theirs && queues.entitled(mine, more);
+}
+
+Reclaim::Choice Reclaim::victimsFor(const World& later, const model::JobRecord& job,
+                                    const Amount& more) {
+  Choice out;
+  for (const auto& [group, attempts] : running_.victims()) {
+    if (!mayLose(later, job, more, group)) continue;
+    for (const auto id : attempts) {
+      const auto& victim = victimOf(later, id);
+      if (legal(later, job, more, victim)) out.push_back(&victim);
     }
-    victims_.push_back(victim);
-    return true;
+  }
+  std::sort(out.begin(), out.end(), [](const Victim* a, const Victim* b) {
+    return std::pair(a->cost, a->attempt->id) < std::pair(b->cost, b->attempt->id);
   });
-  std::stable_sort(victims_.begin(), victims_.end(),
-                   [](const Victim& a, const Victim& b) { return a.cost < b.cost; });
+  return out;
 }
 
 bool Reclaim::legal(const World& later, const model::JobRecord& job, const Amount& more,
@@ -89,25 +116,22 @@ bool Reclaim::legal(const World& later, const model::JobRecord& job, const Amoun
 
 // Orders in which victims are tried: all by what they cost; and node by node, beginning with each
 // of the nodes that cost least to clear.
-std::vector<Reclaim::Choice> Reclaim::ways(const World& later, const model::JobRecord& job,
-                                           const Amount& more) const {
+std::vector<Reclaim::Choice> Reclaim::ways(World& later, const model::JobRecord& job,
+                                           const Choice& victims) {
   std::map<NodeId, std::pair<double, Choice>> onNodes;
-  std::set<NodeId> serving;
-  for (const auto& node : later.nodes()) {
-    if (couldServe(node, *job.shape)) serving.insert(node.id);
-  }
-  std::vector<Choice> out(1);
-  for (const auto& victim : victims_) {
-    if (!legal(later, job, more, victim)) continue;
-    out[0].push_back(&victim);
+  std::vector<bool> serves;  // by kind of node
+  for (HardwareId id = 0; id < later.shelves().hardwareCount(); ++id)
+    serves.push_back(later.couldServe(id, *job.shape));
+  std::vector<Choice> out = {victims};
+  for (const auto* victim : victims) {
     std::set<NodeId> on;
-    for (const auto& rank : victim.attempt->ranks) {
-      if (serving.contains(rank.node)) on.insert(rank.node);
+    for (const auto& rank : victim->attempt->ranks) {
+      if (serves[later.nodes()[later.indexOf(rank.node)].hardware]) on.insert(rank.node);
     }
     for (const auto node : on) {
       auto& [cost, choice] = onNodes[node];
-      cost += victim.cost;
-      choice.push_back(&victim);
+      cost += victim->cost;
+      choice.push_back(victim);
     }
   }
   std::vector<const std::pair<double, Choice>*> nodes;
@@ -117,10 +141,10 @@ std::vector<Reclaim::Choice> Reclaim::ways(const World& later, const model::JobR
                    [](const auto* a, const auto* b) { return a->first < b->first; });
   for (std::size_t first = 0; first < std::min(nodes.size(), kMostNodes); ++first) {
     Choice way;
-    const auto add = [&](const Choice& more_) {
-      for (const auto* victim : more_) {
-        if (std::find(way.begin(), way.end(), victim) == way.end()) way.push_back(victim);
-      }
+    std::set<const Victim*> seen;
+    const auto add = [&](const Choice& more) {
+      for (const auto* victim : more)
+        if (seen.insert(victim).second) way.push_back(victim);
     };
     add(nodes[first]->second);
     for (std::size_t n = 0; n < nodes.size(); ++n)
@@ -131,12 +155,9 @@ std::vector<Reclaim::Choice> Reclaim::ways(const World& later, const model::JobR
 }
 
 // Would it fit if all who could be stopped went at once?
-bool Reclaim::enough(World& later, const model::JobRecord& job, const Amount& more) const {
+bool Reclaim::enough(World& later, const model::JobRecord& job, const Choice& victims) {
   const auto mark = later.mark();
-  Choice all;
-  for (const auto& victim : victims_)
-    if (legal(later, job, more, victim)) all.push_back(&victim);
-  for (const auto* victim : all) later.giveBack(*victim->job, victim->attempt->ranks);
+  for (const auto* victim : victims) later.giveBack(*victim->job, victim->attempt->ranks);
   const bool fits = placeGang(later, job).has_value();
   later.rollBack(mark);
   return fits;
@@ -186,11 +207,12 @@ Reclaim::Choice Reclaim::spare(World& later, const model::JobRecord& job, Choice
 
 std::optional<Reclaimed> Reclaim::find(World& later, const model::JobRecord& job) {
   if (auto ranks = placeGang(later, job)) return Reclaimed{{}, std::move(*ranks)};
-  if (victims_.empty()) return std::nullopt;
+  if (running_.victims().empty()) return std::nullopt;
   const auto more = certainAmount(later, *job.shape);
-  if (!enough(later, job, more)) return std::nullopt;
+  const auto victims = victimsFor(later, job, more);
+  if (victims.empty() || !enough(later, job, victims)) return std::nullopt;
   std::optional<Found> best;
-  for (const auto& way : ways(later, job, more)) {
+  for (const auto& way : ways(later, job, victims)) {
     auto found = follow(later, job, more, way);
     if (found && (!best || found->cost < best->cost)) best = std::move(found);
   }

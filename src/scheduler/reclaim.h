@@ -9,12 +9,14 @@
 // GPUs.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <vector>
 
 #include "model/plan.h"
 #include "model/tables.h"
+#include "scheduler/running.h"
 #include "scheduler/world.h"
 
 namespace bole::scheduler {
@@ -26,10 +28,8 @@ struct Reclaimed {
 
 class Reclaim {
  public:
-  Reclaim(const model::Tables& tables, const Queues& queues, Timestamp now);
-
-  // Is there anyone at all who could be stopped for another?
-  [[nodiscard]] bool possible() const { return !victims_.empty(); }
+  Reclaim(const model::Tables& tables, const Running& running, Timestamp now)
+      : tables_(tables), running_(running), now_(now) {}
 
   // Takes the job's ranks from `later`, with the victims given back; or nothing, with `later` as it
   // was. Who has been chosen once is chosen no more.
@@ -50,16 +50,27 @@ class Reclaim {
     std::vector<model::RankPlacement> ranks;
   };
 
+  // All that are legal now, cheapest first.
+  [[nodiscard]] Choice victimsFor(const World& later, const model::JobRecord& job,
+                                  const Amount& more);
+  const Victim& victimOf(const World& later, AttemptId attempt);
+  // May any of these be stopped for the job, as far as that hangs on their queue?
+  [[nodiscard]] static bool mayLose(const World& later, const model::JobRecord& job,
+                                    const Amount& more, const Running::Group& group);
   [[nodiscard]] bool legal(const World& later, const model::JobRecord& job, const Amount& more,
                            const Victim& victim) const;
-  [[nodiscard]] bool enough(World& later, const model::JobRecord& job, const Amount& more) const;
-  [[nodiscard]] std::vector<Choice> ways(const World& later, const model::JobRecord& job,
-                                         const Amount& more) const;
+  [[nodiscard]] static bool enough(World& later, const model::JobRecord& job,
+                                   const Choice& victims);
+  [[nodiscard]] static std::vector<Choice> ways(World& later, const model::JobRecord& job,
+                                                const Choice& victims);
   [[nodiscard]] std::optional<Found> follow(World& later, const model::JobRecord& job,
                                             const Amount& more, const Choice& way) const;
   [[nodiscard]] Choice spare(World& later, const model::JobRecord& job, Choice victims) const;
 
-  std::vector<Victim> victims_;  // cheapest first
+  const model::Tables& tables_;
+  const Running& running_;
+  Timestamp now_;
+  std::map<AttemptId, Victim> victims_;  // those that were looked at so far
   std::set<JobId> chosen_;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "model/run_time.h"
 #include "scheduler/place.h"
 
 namespace bole::scheduler {
@@ -21,13 +20,12 @@ void mergeParts(std::vector<World::GpuPart>& parts) {
   for (const auto& [gpu, sum] : byGpu) parts.push_back(sum);
 }
 
-// Of each node, what the ranks will use beyond what is freed there until they start.
-std::vector<Reserved::Part> partsOf(const World& now, const World& then,
-                                    const model::JobShape& shape,
+// What the ranks take of each node.
+std::vector<Reserved::Part> partsOf(const World& world, const model::JobShape& shape,
                                     const std::vector<model::RankPlacement>& ranks) {
   std::map<std::size_t, Reserved::Part> parts;
   for (const auto& rank : ranks) {
-    const auto at = now.indexOf(rank.node);
+    const auto at = world.indexOf(rank.node);
     auto& part = parts[at];
     part.node = at;
     part.cpus += shape.tasks[rank.task].cpus;
@@ -37,34 +35,27 @@ std::vector<Reserved::Part> partsOf(const World& now, const World& then,
   }
   std::vector<Reserved::Part> out;
   for (auto& [at, part] : parts) {
-    const auto& before = now.nodes()[at];
-    const auto& after = then.nodes()[at];
-    part.cpus = std::clamp(part.cpus - (after.cpus - before.cpus), MilliCpu(0),
-                           std::max(before.cpus, MilliCpu(0)));
-    part.memory = std::clamp(part.memory - (after.memory - before.memory), Bytes(0),
-                             std::max(before.memory, Bytes(0)));
     mergeParts(part.gpus);
-    for (auto& gpu : part.gpus) {
-      gpu.share = std::clamp(gpu.share - (after.share[gpu.gpu] - before.share[gpu.gpu]),
-                             MilliGpu(0), before.share[gpu.gpu]);
-      gpu.memory = std::clamp(gpu.memory - (after.gpuMemory[gpu.gpu] - before.gpuMemory[gpu.gpu]),
-                              Bytes(0), before.gpuMemory[gpu.gpu]);
-    }
     out.push_back(std::move(part));
   }
   return out;
 }
 
-}  // namespace
-
-Timestamp expectedEnd(const model::Tables& tables, const model::JobRecord& job,
-                      const model::AttemptRecord& attempt, Timestamp now) {
-  const auto since = attempt.startedAt.micros != 0 ? attempt.startedAt : attempt.plannedAt;
-  const auto learnt = model::learntRunTime(tables, job);
-  if (learnt && since + *learnt > now) return since + *learnt;
-  if (job.shape->timeLimit.value > 0) return std::max(since + job.shape->timeLimit, now);
-  return now + std::max(now - since, kLeastExpected);
+// Of it what is used beyond what is freed there until then.
+void keepToWhatIsFreeNow(Reserved::Part& part, const FreeNode& before, const FreeNode& after) {
+  part.cpus = std::clamp(part.cpus - (after.cpus - before.cpus), MilliCpu(0),
+                         std::max(before.cpus, MilliCpu(0)));
+  part.memory = std::clamp(part.memory - (after.memory - before.memory), Bytes(0),
+                           std::max(before.memory, Bytes(0)));
+  for (auto& gpu : part.gpus) {
+    gpu.share = std::clamp(gpu.share - (after.share[gpu.gpu] - before.share[gpu.gpu]), MilliGpu(0),
+                           before.share[gpu.gpu]);
+    gpu.memory = std::clamp(gpu.memory - (after.gpuMemory[gpu.gpu] - before.gpuMemory[gpu.gpu]),
+                            Bytes(0), before.gpuMemory[gpu.gpu]);
+  }
 }
+
+}  // namespace
 
 bool Reserved::touches(const World& world, const std::vector<model::RankPlacement>& other) const {
   return std::any_of(other.begin(), other.end(), [&](const model::RankPlacement& rank) {
@@ -73,57 +64,93 @@ bool Reserved::touches(const World& world, const std::vector<model::RankPlacemen
   });
 }
 
-Reserve::Reserve(const model::Tables& tables, Timestamp now) : now_(now) {
-  tables.attempts.forEach([&](AttemptId, const model::AttemptRecord& attempt) {
-    if (!attempt.live) return true;
-    const auto& job = *tables.jobs.find(attempt.job);
-    const bool stopping = job.state == model::JobState::kStopping;
-    releases_.push_back({stopping ? now : expectedEnd(tables, job, attempt, now), &job, &attempt});
-    return true;
-  });
-  std::stable_sort(releases_.begin(), releases_.end(),
-                   [](const Release& a, const Release& b) { return a.at < b.at; });
-}
+Reserve::Reserve(const model::Tables& tables, const Running& running, Timestamp now)
+    : tables_(tables), now_(now), next_(tables, running, now) {}
 
-std::optional<Reserved> Reserve::find(const World& world, const model::JobRecord& job) const {
-  if (!job.reservedOn.empty()) {
-    auto there = world;
-    there.openOnly(job.reservedOn);
-    if (auto found = findOn(std::move(there), job)) return found;
+const Reserve::Release* Reserve::releaseAt(std::size_t place) {
+  while (releases_.size() <= place) {
+    const auto next = next_.next();
+    if (!next) return nullptr;
+    const auto* attempt = tables_.attempts.find(next->attempt);
+    releases_.push_back({next->at, tables_.jobs.find(attempt->job), attempt});
   }
-  return findOn(world, job);
+  return &releases_[place];
 }
 
-std::optional<Reserved> Reserve::findOn(World future, const model::JobRecord& job) const {
-  const World now = future;
-  const auto start = future.mark();
-  // The fewest releases, soonest first, after which it fits.
-  const auto fitsAfter = [&](std::size_t count) {
-    future.rollBack(start);
-    for (std::size_t i = 0; i < count; ++i)
-      future.giveBack(*releases_[i].job, releases_[i].attempt->ranks);
-    const auto mark = future.mark();
-    const bool fits = placeGang(future, job).has_value();
-    future.rollBack(mark);
-    return fits;
+std::optional<Reserved> Reserve::find(World& world, const model::JobRecord& job) {
+  if (!job.reservedOn.empty()) {
+    world.openOnly(job.reservedOn);
+    auto found = findIn(world, job);
+    world.openAll();
+    if (found) return found;
+  }
+  return findIn(world, job);
+}
+
+// Gives back just so many; false: there are fewer.
+bool Reserve::release(World& world, std::size_t count) {
+  if (count + 1 < marks_.size()) {
+    world.rollBack(marks_[count]);
+    marks_.resize(count + 1);
+  }
+  while (marks_.size() <= count) {
+    const auto* release = releaseAt(marks_.size() - 1);
+    if (!release) return false;
+    world.giveBack(*release->job, release->attempt->ranks);
+    marks_.push_back(world.mark());
+  }
+  return true;
+}
+
+// In steps that double, then between the last two.
+std::optional<std::size_t> Reserve::releasesFor(World& world, const model::JobRecord& job) {
+  const auto fits = [&] {
+    const auto mark = world.mark();
+    const bool found = placeGang(world, job).has_value();
+    world.rollBack(mark);
+    return found;
   };
-  if (!fitsAfter(releases_.size())) return std::nullopt;
-  std::size_t tooFew = 0;
-  std::size_t enough = releases_.size();
+  std::size_t tooFew = 0;  // it is not known to fit after fewer
+  std::size_t enough = 0;
+  for (bool isLast = false;; enough = 2 * enough + 1) {
+    isLast = !release(world, enough);
+    if (isLast) enough = marks_.size() - 1;
+    if (fits()) break;
+    if (isLast) return std::nullopt;
+    tooFew = enough + 1;
+  }
   while (tooFew < enough) {
     const auto middle = tooFew + (enough - tooFew) / 2;
-    if (fitsAfter(middle))
+    release(world, middle);
+    if (fits())
       enough = middle;
     else
       tooFew = middle + 1;
   }
-  static_cast<void>(fitsAfter(enough));
-  const World then = future;
+  release(world, enough);
+  return enough;
+}
+
+std::optional<Reserved> Reserve::findIn(World& world, const model::JobRecord& job) {
+  const auto start = world.mark();
+  marks_ = {start};
+  const auto enough = releasesFor(world, job);
+  if (!enough) {
+    world.rollBack(start);
+    return std::nullopt;
+  }
   Reserved found;
   found.job = job.id;
-  found.start = enough == 0 ? now_ : releases_[enough - 1].at;
-  found.ranks = *placeGang(future, job);
-  found.parts = partsOf(now, then, *job.shape, found.ranks);
+  found.start = *enough == 0 ? now_ : releases_[*enough - 1].at;
+  const auto mark = world.mark();
+  found.ranks = *placeGang(world, job);
+  world.rollBack(mark);
+  found.parts = partsOf(world, *job.shape, found.ranks);
+  std::vector<FreeNode> then;
+  for (const auto& part : found.parts) then.push_back(world.nodes()[part.node]);
+  world.rollBack(start);
+  for (std::size_t i = 0; i < then.size(); ++i)
+    keepToWhatIsFreeNow(found.parts[i], world.nodes()[found.parts[i].node], then[i]);
   return found;
 }
 

@@ -12,16 +12,10 @@
 
 #include "model/plan.h"
 #include "model/tables.h"
+#include "scheduler/running.h"
 #include "scheduler/world.h"
 
 namespace bole::scheduler {
-
-// When the attempt is expected to have gone: after what its user's jobs of this size take
-// (model/run_time.h); where none has ended, or it has run that long already, by its time limit;
-// without one it is expected to run as long again as it has, and no less than `kLeastExpected`.
-inline constexpr Duration kLeastExpected = minutes(10);
-[[nodiscard]] Timestamp expectedEnd(const model::Tables& tables, const model::JobRecord& job,
-                                    const model::AttemptRecord& attempt, Timestamp now);
 
 struct Reserved {
   JobId job;
@@ -43,11 +37,11 @@ struct Reserved {
 
 class Reserve {
  public:
-  Reserve(const model::Tables& tables, Timestamp now);
+  Reserve(const model::Tables& tables, const Running& running, Timestamp now);
 
   // Where and when the job could start if nothing more than `world` holds came before it. Nothing:
-  // not even when all that runs has gone.
-  [[nodiscard]] std::optional<Reserved> find(const World& world, const model::JobRecord& job) const;
+  // not even when all that runs has gone. Leaves `world` as it was.
+  [[nodiscard]] std::optional<Reserved> find(World& world, const model::JobRecord& job);
 
  private:
   struct Release {
@@ -55,10 +49,18 @@ class Reserve {
     const model::JobRecord* job;
     const model::AttemptRecord* attempt;
   };
-  [[nodiscard]] std::optional<Reserved> findOn(World future, const model::JobRecord& job) const;
+  // The release at this place, soonest first; nullptr: there are fewer.
+  const Release* releaseAt(std::size_t place);
+  // The fewest releases after which the job fits.
+  [[nodiscard]] std::optional<std::size_t> releasesFor(World& world, const model::JobRecord& job);
+  bool release(World& world, std::size_t count);
+  [[nodiscard]] std::optional<Reserved> findIn(World& world, const model::JobRecord& job);
 
+  const model::Tables& tables_;
   Timestamp now_;
-  std::vector<Release> releases_;  // soonest first
+  Running::Releases next_;
+  std::vector<Release> releases_;   // those that were asked for so far
+  std::vector<std::size_t> marks_;  // of the world, before each of them and after the last
 };
 
 // Sets the reservation's parts aside, and charges the job's queue with what it will take.

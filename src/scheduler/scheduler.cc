@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "scheduler/cycle.h"
 #include "scheduler/obstacles.h"
 #include "scheduler/order.h"
 #include "scheduler/place.h"
@@ -31,28 +32,23 @@ bool mayReclaim(const model::Tables& tables) {
 }
 
 // One planning cycle. `now_` is what is free, `later_` what will be when all that is being stopped
-// has gone; what is taken from the one is taken from the other.
+// has gone; what is taken from the one is taken from the other. Both are the outlook's, and are
+// left as they were found.
 class Cycle {
  public:
-  Cycle(const model::Tables& tables, Timestamp now, const Options& options)
+  Cycle(Outlook& outlook, const model::Tables& tables, Timestamp now, const Options& options)
       : tables_(tables),
         time_(now),
         options_(options),
-        now_(tables, Of::kNow, now),
+        outlook_(outlook),
+        now_(outlook.now()),
         order_(now_.queues()),
-        reclaim_(tables, now_.queues(), now),
-        reclaims_(mayReclaim(tables)),
-        reserve_(tables, now) {
-    tables.attempts.forEach([&](AttemptId, const model::AttemptRecord& attempt) {
-      if (!attempt.live) return true;
-      const auto& job = *tables.jobs.find(attempt.job);
-      countElement(job);
-      reclaims_ = reclaims_ || job.shape->spot;
-      if (job.state != model::JobState::kStopping || !job.freedFor.isSet()) return true;
-      ++stoppingFor_[job.freedFor];
-      return true;
-    });
-    if (reclaims_ || !stoppingFor_.empty()) later_.emplace(tables, Of::kLater, now);
+        elements_(outlook.running().elements()),
+        stoppingFor_(outlook.running().stoppingFor()),
+        reclaim_(tables, outlook.running(), now),
+        reclaims_(mayReclaim(tables) || outlook.running().areSpot()),
+        reserve_(tables, outlook.running(), now) {
+    if (reclaims_ || !stoppingFor_.empty()) later_ = &outlook.later();
   }
 
   model::Plan run(const std::vector<JobId>& queue) {
@@ -76,6 +72,7 @@ class Cycle {
       if (looked_ >= options_.maxJobs) break;
       ++looked_;
       look(*next);
+      now_.forget();
     }
     // What has started just now can be stopped or waited for only once that is on record.
     if (!plan_.starts.empty() && !refused_.empty() && (reclaims_ || startsSpot_ || unkeptFor_))
@@ -125,6 +122,19 @@ class Cycle {
     return true;
   }
 
+  // What has been decided so far is decided there too.
+  void openUnkept() {
+    if (unkept_) return;
+    unkept_ = &outlook_.unkept();
+    auto held = held_.begin();
+    for (std::size_t i = 0; i <= plan_.starts.size(); ++i) {
+      for (; held != held_.end() && held->startsBefore == i; ++held)
+        unkept_->hold(*held->job, held->ranks);
+      if (i == plan_.starts.size()) return;
+      unkept_->take(*tables_.jobs.find(plan_.starts[i].job), plan_.starts[i].ranks);
+    }
+  }
+
   void begin(const model::JobRecord& job, std::vector<model::RankPlacement> ranks) {
     countElement(job);
     started_.insert(job.id);
@@ -167,7 +177,10 @@ class Cycle {
     plan_.keeps = true;
     countElement(job);
     now_.hold(job, ranks);
-    if (unkept_) unkept_->hold(job, ranks);
+    if (unkept_)
+      unkept_->hold(job, ranks);
+    else
+      held_.push_back({&job, ranks, plan_.starts.size()});
     model::Reason reason;
     reason.obstacle = model::Obstacle::kStopping;
     reason.needed = static_cast<std::int64_t>(stopping);
@@ -187,7 +200,7 @@ class Cycle {
     }
     plan_.keeps = true;
     plan_.reservations.push_back({job.id, nodesOf(found->ranks), found->start});
-    if (!unkept_) unkept_ = now_;
+    openUnkept();
     keepReserved(now_, job, *found);
     if (later_) keepReserved(*later_, job, *found);
     reserved_.push_back(std::move(*found));
@@ -197,8 +210,9 @@ class Cycle {
   // does.
   using Pool = std::tuple<std::vector<bool>, std::size_t, UserId>;
   [[nodiscard]] Pool poolOf(const model::JobRecord& job) {
-    std::vector<bool> nodes;
-    for (const auto& node : now_.nodes()) nodes.push_back(couldServe(node, *job.shape));
+    std::vector<bool> nodes;  // by kind of node
+    for (HardwareId id = 0; id < now_.shelves().hardwareCount(); ++id)
+      nodes.push_back(now_.couldServe(id, *job.shape));
     const auto why = obstacles(now_, job);
     const auto first = why.front().obstacle;
     const bool byUser = first == model::Obstacle::kUserLimit;
@@ -305,14 +319,15 @@ class Cycle {
   const model::Tables& tables_;
   const Timestamp time_;
   const Options& options_;
-  World now_;
-  std::optional<World> later_;  // set where anything is or may be stopped for another
+  Outlook& outlook_;
+  World& now_;
+  World* later_ = nullptr;  // set where anything is or may be stopped for another
   Order order_;
+  std::map<JobId, std::uint32_t> elements_;  // of arrays with a most: how many hold capacity
+  const std::map<JobId, std::size_t>& stoppingFor_;  // how many are being stopped for a job
   Reclaim reclaim_;
   bool reclaims_;
-  std::map<JobId, std::uint32_t> elements_;  // of arrays with a most: how many hold capacity
   std::map<QueueId, std::optional<Timestamp>> opens_;
-  std::map<JobId, std::size_t> stoppingFor_;  // how many are being stopped for a job
   model::Plan plan_;
   std::unordered_set<JobId> started_;
   bool startsSpot_ = false;
@@ -322,23 +337,46 @@ class Cycle {
   std::vector<const Order::Class*> refused_;
   Reserve reserve_;
   std::vector<Reserved> reserved_;
-  std::set<Pool> pools_;         // that have a reservation
-  std::optional<World> unkept_;  // as if nothing were reserved; set once something is
+  std::set<Pool> pools_;     // that have a reservation
+  World* unkept_ = nullptr;  // as if nothing were reserved; set once something is
+  struct Held {
+    const model::JobRecord* job;
+    std::vector<model::RankPlacement> ranks;
+    std::size_t startsBefore;
+  };
+  std::vector<Held> held_;  // before that
 };
 
 }  // namespace
 
 model::Plan plan(const model::Tables& tables, const std::vector<JobId>& queue, Timestamp now,
                  const Options& options) {
-  return Cycle(tables, now, options).run(queue);
+  Outlook outlook;
+  outlook.bring(tables, now, options.learnFrom);
+  return planFrom(outlook, tables, queue, now, options);
+}
+
+model::Plan planFrom(Outlook& outlook, const model::Tables& tables, const std::vector<JobId>& queue,
+                     Timestamp now, const Options& options) {
+  auto made = Cycle(outlook, tables, now, options).run(queue);
+  outlook.restore();
+  return made;
 }
 
 Result<void> canEverRun(const model::Tables& tables, const model::JobShape& shape) {
   World all(tables, Of::kEmpty, Timestamp());
+  return canEverRunIn(all, shape);
+}
+
+Result<void> canEverRunIn(World& all, const model::JobShape& shape) {
   if (all.nodes().empty()) return {};  // none has joined yet: it may
   Claim claim(shape);
   claim.user = UserId(UINT64_MAX);  // anyone, who has nothing yet
-  if (placeGang(all, claim)) return {};
+  const auto mark = all.mark();
+  const bool fits = placeGang(all, claim).has_value();
+  all.rollBack(mark);
+  all.forget();
+  if (fits) return {};
   std::string why;
   for (const auto& reason : obstacles(all, claim))
     why += (why.empty() ? "" : "; ") + neverSentence(reason);

@@ -8,6 +8,7 @@
 
 #include "scheduler/match.h"
 #include "scheduler/obstacles.h"
+#include "scheduler/planner.h"
 #include "scheduler/world.h"
 #include "small_cloud.h"
 
@@ -248,6 +249,72 @@ TEST(Property, AReasonIsEnough) {
           << "job " << waiting.job.value << ": " << scheduler::explain(waiting.reasons);
     }
   });
+}
+
+void expectSame(const model::Plan& a, const model::Plan& b) {
+  ASSERT_EQ(a.starts.size(), b.starts.size());
+  for (std::size_t i = 0; i < a.starts.size(); ++i) {
+    EXPECT_EQ(a.starts[i].job, b.starts[i].job);
+    EXPECT_EQ(a.starts[i].ranks, b.starts[i].ranks);
+  }
+  ASSERT_EQ(a.evictions.size(), b.evictions.size());
+  for (std::size_t i = 0; i < a.evictions.size(); ++i) {
+    EXPECT_EQ(a.evictions[i].job, b.evictions[i].job);
+    EXPECT_EQ(a.evictions[i].beneficiary, b.evictions[i].beneficiary);
+  }
+  ASSERT_EQ(a.reservations.size(), b.reservations.size());
+  for (std::size_t i = 0; i < a.reservations.size(); ++i) {
+    EXPECT_EQ(a.reservations[i].job, b.reservations[i].job);
+    EXPECT_EQ(a.reservations[i].nodes, b.reservations[i].nodes);
+    EXPECT_EQ(a.reservations[i].start, b.reservations[i].start);
+  }
+  ASSERT_EQ(a.waiting.size(), b.waiting.size());
+  for (std::size_t i = 0; i < a.waiting.size(); ++i) {
+    EXPECT_EQ(a.waiting[i].job, b.waiting[i].job);
+    EXPECT_EQ(a.waiting[i].reasons, b.waiting[i].reasons);
+  }
+  EXPECT_EQ(a.nextLook, b.nextLook);
+  EXPECT_EQ(a.keeps, b.keeps);
+}
+
+// A planner that has lived through a cloud's whole history plans as one that sees it for the first
+// time, whatever was changed in between, and asked for part of the queue as for all of it.
+TEST(Property, APlannerThatLivesPlansAsAFreshOne) {
+  for (std::uint64_t seed = 1; seed <= clouds(); ++seed) {
+    SmallCloud small(seed, {});
+    scheduler::Planner planner;
+    for (int turn = 0; turn < 2 * kTurns; ++turn) {
+      SCOPED_TRACE(testing::Message() << "cloud " << seed << ", turn " << turn);
+      small.turn();
+      if (small.chance(10)) small.changeHardware();
+      if (small.chance(5)) small.changePolicy();
+      auto queue = small.cloud.queue;
+      if (small.chance(30)) queue.resize(small.below(queue.size() + 1));
+      const auto plan = planner.plan(small.cloud.tables, queue, small.now(), {});
+      expectSame(plan, scheduler::plan(small.cloud.tables, queue, small.now(), {}));
+      if (testing::Test::HasFailure()) return;
+      if (small.chance(80)) small.follow(plan);
+    }
+  }
+}
+
+TEST(Property, APlannerThatLivesKnowsWhatCanEverRunAsAFreshOne) {
+  for (std::uint64_t seed = 1; seed <= clouds(); ++seed) {
+    SmallCloud small(seed, {});
+    scheduler::Planner planner;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      small.turn();
+      if (small.chance(20)) small.changeHardware();
+      const auto shape = scheduler::shapeOf(static_cast<std::uint32_t>(1 + small.below(6)),
+                                            static_cast<std::uint32_t>(small.below(6)));
+      const auto fresh = scheduler::canEverRun(small.cloud.tables, shape);
+      const auto lived = planner.canEverRun(small.cloud.tables, shape);
+      ASSERT_EQ(lived.has_value(), fresh.has_value());
+      if (!fresh) {
+        EXPECT_EQ(lived.error().message(), fresh.error().message());
+      }
+    }
+  }
 }
 
 // Left alone, a cloud comes to rest: nobody stops and starts for ever.

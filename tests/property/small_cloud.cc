@@ -99,6 +99,27 @@ void SmallCloud::turn() {
   }
 }
 
+void SmallCloud::changeHardware() {
+  const NodeId id(1 + below(cloud.tables.lastNode));
+  if (chance(30)) {
+    cloud.add(*cloud.tables.nodes.find(id)->node);
+    return;
+  }
+  auto node = *cloud.tables.nodes.find(id)->node;
+  if (node.gpus.empty()) return;
+  auto& health = node.gpus[below(node.gpus.size())].health;
+  const bool isWhole = health == model::GpuHealth::kHealthy;
+  health = isWhole ? model::GpuHealth::kDown : model::GpuHealth::kHealthy;
+  cloud.tables.nodes.edit(id)->node = std::make_shared<const model::Node>(std::move(node));
+}
+
+void SmallCloud::changePolicy() {
+  auto policy = *cloud.tables.policy;
+  policy.patience = minutes(static_cast<std::int64_t>(1 + below(20)));
+  policy.halfLife = hours(static_cast<std::int64_t>(below(48)));
+  cloud.tables.policy = std::make_shared<const model::Policy>(policy);
+}
+
 void SmallCloud::follow(const model::Plan& plan) {
   cloud.follow(plan, now_);
 }

@@ -31,6 +31,10 @@ class SmallCloud {
   // New jobs come, some that run end, time goes on.
   void turn();
   [[nodiscard]] Timestamp now() const { return now_; }
+  // A GPU fails or is whole again, or a node joins.
+  void changeHardware();
+  // Another patience or half-life.
+  void changePolicy();
   // Everything the plan decides happens, and what it stops is gone at once or later, by chance.
   void follow(const model::Plan& plan);
   [[nodiscard]] model::Plan plan() const { return cloud.plan({}, now_); }

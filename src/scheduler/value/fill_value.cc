@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::size_t kLength = 64;  // positions of a sequence: one bit each
 constexpr std::size_t kFirstSlots = 1024;
+constexpr std::size_t kMostCourses = 16384;  // states of GPUs, of about 1.5 KiB each
 
 std::vector<std::int64_t> distinct(std::vector<std::int64_t> values) {
   std::sort(values.begin(), values.end());
@@ -27,6 +29,13 @@ std::size_t atMost(const std::vector<std::int64_t>& steps, std::int64_t value) {
 }
 
 using Gpus = std::array<std::uint16_t, kMostGpusValued>;
+
+// How many have something free.
+std::size_t widthOf(const Gpus& gpus) {
+  std::size_t n = 0;
+  while (n < gpus.size() && gpus[n] > 0) ++n;
+  return n;
+}
 
 // Takes the offer from the tightest of the first n GPUs (sorted, all above 0); it fits.
 void takeTightest(Gpus& gpus, std::size_t n, std::uint16_t count, std::uint16_t share) {
@@ -124,7 +133,7 @@ std::int64_t FillValue::of(const FreeState& state) {
   if (state.gpus[0] == 0) return 0;
   const auto slot = slots_[slotOf(state)];
   if (slot != 0) return entries_[slot - 1].value;
-  const auto value = compute(state);
+  const auto value = valueBy(coursesOf(state), state);
   ++computed_;
   remember(state, value);
   return value;
@@ -154,40 +163,96 @@ void FillValue::remember(const FreeState& state, std::int64_t value) {
 std::int64_t FillValue::compute(const FreeState& state) const {
   const Ranks ranks{atMost(cpuSteps_, state.cpus), atMost(memorySteps_, state.memory)};
   std::int64_t sum = 0;
-  for (std::size_t k = 0; k < sequences_; ++k) sum += leftFree(state, k, ranks);
+  for (std::size_t k = 0; k < sequences_; ++k) {
+    auto run = state;
+    sum += leftFree(run, k, ranks, ~0ULL).left;
+  }
   return sum;
 }
 
+const FillValue::Course* FillValue::coursesOf(const FreeState& state) {
+  constexpr auto kPlenty = std::numeric_limits<std::int64_t>::max();
+  auto gpus = state;
+  gpus.cpus = gpus.memory = 0;
+  if (courseOf_.size() >= kMostCourses) {
+    courseOf_.clear();
+    courses_.clear();
+  }
+  const auto [known, isNew] = courseOf_.try_emplace(gpus, courses_.size());
+  if (isNew) {
+    for (std::size_t k = 0; k < sequences_; ++k) {
+      auto run = gpus;
+      run.cpus = run.memory = kPlenty;
+      const auto end = leftFree(run, k, {cpuSteps_.size(), memorySteps_.size()}, ~0ULL);
+      courses_.push_back({end.left, kPlenty - end.cpus, kPlenty - end.memory, end.placed});
+    }
+  }
+  return &courses_[known->second];
+}
+
+std::int64_t FillValue::valueBy(const Course* courses, const FreeState& state) const {
+  const Ranks ranks{atMost(cpuSteps_, state.cpus), atMost(memorySteps_, state.memory)};
+  std::int64_t sum = 0;
+  for (std::size_t k = 0; k < sequences_; ++k) {
+    const auto& course = courses[k];
+    const bool isPlenty = state.cpus >= course.cpus && state.memory >= course.memory;
+    sum += isPlenty ? course.left : leftAfter(course, state, k, ranks);
+  }
+  return sum;
+}
+
+// As far as CPUs and memory last all is as if they never lacked: no need to look for what fits.
+std::uint32_t FillValue::leftAfter(const Course& course, const FreeState& state,
+                                   std::size_t sequence, Ranks ranks) const {
+  auto run = state;
+  auto n = widthOf(run.gpus);
+  for (auto rest = course.placed; rest != 0; rest &= rest - 1) {
+    const auto position = std::countr_zero(rest);
+    const auto& offer = offers_[sequence * kLength + static_cast<std::size_t>(position)];
+    if (offer.cpus > run.cpus || offer.memory > run.memory)
+      return leftFree(run, sequence, ranks, ~0ULL << position).left;
+    take(run, n, offer);
+  }
+  return run.gpuMilli();
+}
+
+void FillValue::take(FreeState& state, std::size_t& n, const Offer& offer) {
+  state.cpus -= offer.cpus;
+  state.memory -= offer.memory;
+  if (offer.gpus == 0) return;
+  takeTightest(state.gpus, n, offer.gpus, offer.perGpu);
+  while (n > 0 && state.gpus[n - 1] == 0) --n;
+}
+
 // What is left only shrinks: an offer passed over once would never fit later. So one mask holds
-// those still to come, and the next that fits is its lowest bit.
-std::uint32_t FillValue::leftFree(const FreeState& state, std::size_t sequence, Ranks ranks) const {
+// those still to come, and the next that fits by its GPUs is its lowest bit; whether CPUs and memory
+// are enough for it is asked then.
+FillValue::Course FillValue::leftFree(FreeState& state, std::size_t sequence, Ranks ranks,
+                                      std::uint64_t coming) const {
   const auto* masks = &masks_[sequence * stride_];
   const auto* offers = &offers_[sequence * kLength];
-  auto gpus = state.gpus;
-  auto cpus = state.cpus;
-  auto memory = state.memory;
-  std::size_t n = 0;  // GPUs with something free
-  while (n < gpus.size() && gpus[n] > 0) ++n;
-  auto coming = masks[modelMasks_ + state.model];
-  while (n > 0) {
+  auto n = widthOf(state.gpus);
+  std::uint64_t placed = 0;
+  coming &= masks[modelMasks_ + state.model] & masks[ranks.cpus] &
+            masks[memoryMasks_ + ranks.memory];
+  while (n > 0 && coming != 0) {
     auto fitting = masks[noGpuMask_];
     for (const auto& width : widths_) {
       if (width.gpus > n) break;
-      fitting |= masks[width.masks + width.rank[gpus[width.gpus - 1U]]];
+      fitting |= masks[width.masks + width.rank[state.gpus[width.gpus - 1U]]];
     }
-    coming &= fitting & masks[ranks.cpus] & masks[memoryMasks_ + ranks.memory];
-    if (coming == 0) break;
-    const auto& offer = offers[std::countr_zero(coming)];
-    coming &= coming - 1;
-    cpus -= offer.cpus;
-    memory -= offer.memory;
-    while (ranks.cpus > 0 && cpuSteps_[ranks.cpus - 1] > cpus) --ranks.cpus;
-    while (ranks.memory > 0 && memorySteps_[ranks.memory - 1] > memory) --ranks.memory;
-    if (offer.gpus == 0) continue;
-    takeTightest(gpus, n, offer.gpus, offer.perGpu);
-    while (n > 0 && gpus[n - 1] == 0) --n;
+    coming &= fitting;
+    const Offer* offer = nullptr;
+    for (; coming != 0 && !offer; coming &= coming - 1) {
+      const auto& next = offers[std::countr_zero(coming)];
+      if (next.cpus > state.cpus || next.memory > state.memory) continue;
+      offer = &next;
+      placed |= coming & -coming;
+    }
+    if (!offer) break;
+    take(state, n, *offer);
   }
-  return std::accumulate(gpus.begin(), gpus.begin() + static_cast<std::ptrdiff_t>(n), 0U);
+  return {state.gpuMilli(), state.cpus, state.memory, placed};
 }
 
 }  // namespace bole::scheduler

@@ -12,9 +12,11 @@
 
 #include <array>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "scheduler/value/mix.h"
+#include "scheduler/value/scramble.h"
 
 namespace bole::scheduler {
 
@@ -63,11 +65,31 @@ class FillValue {
     std::int64_t value;
   };
 
+  struct HashState {
+    std::size_t operator()(const FreeState& state) const { return hashOf(state); }
+  };
+
   void layOut(const std::vector<Kind>& kinds);
   void draw(const std::vector<Kind>& kinds, std::uint64_t seed);
   void write(std::size_t sequence, std::size_t position, const Request& request);
-  [[nodiscard]] std::uint32_t leftFree(const FreeState& state, std::size_t sequence,
-                                       Ranks ranks) const;
+  // What a sequence comes to: the GPU-milli left free, what is left of the rest, and a mask of the
+  // positions whose offers were placed.
+  struct Course {
+    std::uint32_t left;
+    std::int64_t cpus;
+    std::int64_t memory;
+    std::uint64_t placed;
+  };
+  // Of those positions of the sequence that are in `coming`.
+  [[nodiscard]] Course leftFree(FreeState& state, std::size_t sequence, Ranks ranks,
+                                std::uint64_t coming) const;
+  static void take(FreeState& state, std::size_t& n, const Offer& offer);
+  // What each sequence comes to on these GPUs where CPUs and memory never lack, and in place of
+  // what is left of these what it takes: where there is so much, the answer is the same.
+  const Course* coursesOf(const FreeState& state);
+  [[nodiscard]] std::uint32_t leftAfter(const Course& course, const FreeState& state,
+                                        std::size_t sequence, Ranks ranks) const;
+  [[nodiscard]] std::int64_t valueBy(const Course* courses, const FreeState& state) const;
   // The slot of the state, or the empty one where it belongs.
   [[nodiscard]] std::size_t slotOf(const FreeState& state) const;
   void remember(const FreeState& state, std::int64_t value);
@@ -85,6 +107,9 @@ class FillValue {
   std::size_t memoryMasks_ = 0;
   std::size_t modelMasks_ = 0;
   std::size_t noGpuMask_ = 0;
+
+  std::unordered_map<FreeState, std::size_t, HashState> courseOf_;  // by GPUs and model alone
+  std::vector<Course> courses_;  // so many as there are sequences, one after the other
 
   std::size_t mostRemembered_;
   std::vector<Entry> entries_;

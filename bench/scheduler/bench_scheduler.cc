@@ -44,6 +44,7 @@ struct Figures {
   double ranks = 0;       // a second
   double median = 0;      // of one decision, in milliseconds
   double p99 = 0;
+  double worst = 0;
   double refusals = 0;  // milliseconds of a cycle
 };
 
@@ -51,8 +52,8 @@ struct Figures {
 void fillAtOnce(LargeCloud& cloud, scheduler::Planner& planner, Figures& figures) {
   for (std::size_t i = 0; i < 10 * cloud.tables().nodes.size(); ++i) cloud.submit();
   model::Plan plan;
-  const auto seconds = secondsOf(
-      [&] { plan = planner.plan(cloud.tables(), cloud.queue(), cloud.now(), {}); });
+  const auto seconds =
+      secondsOf([&] { plan = planner.plan(cloud.tables(), cloud.queue(), cloud.now(), {}); });
   std::size_t ranks = 0;
   for (const auto& start : plan.starts) ranks += start.ranks.size();
   figures.placements = static_cast<double>(plan.starts.size()) / seconds;
@@ -64,6 +65,8 @@ void fillAtOnce(LargeCloud& cloud, scheduler::Planner& planner, Figures& figures
 // does where nothing else has changed.
 void decideOneByOne(LargeCloud& cloud, scheduler::Planner& planner, std::size_t decisions,
                     Figures& figures) {
+  // What the cycle before has started is caught up with first.
+  static_cast<void>(planner.plan(cloud.tables(), {}, cloud.now(), {}));
   std::vector<double> times;
   for (std::size_t i = 0; i < decisions; ++i) {
     cloud.pass(seconds(1));
@@ -76,6 +79,7 @@ void decideOneByOne(LargeCloud& cloud, scheduler::Planner& planner, std::size_t 
   }
   figures.median = 1000 * percentile(times, 0.5);
   figures.p99 = 1000 * percentile(times, 0.99);
+  figures.worst = 1000 * percentile(times, 1);
 }
 
 // As many jobs of different shapes as there are nodes; all GPUs are taken.
@@ -110,8 +114,9 @@ bool measure(std::size_t nodes, std::size_t decisions) {
   fillAtOnce(cloud, planner, figures);
   decideOneByOne(cloud, planner, decisions, figures);
   const bool isTold = refuseAll(nodes, figures);
-  fmt::print("{:>7}{:>9}{:>14.0f}{:>12.0f}{:>12.3f}{:>12.3f}{:>14.2f}\n", nodes, 10 * nodes,
-             figures.placements, figures.ranks, figures.median, figures.p99, figures.refusals);
+  fmt::print("{:>7}{:>9}{:>14.0f}{:>12.0f}{:>12.3f}{:>12.3f}{:>12.3f}{:>14.2f}\n", nodes,
+             10 * nodes, figures.placements, figures.ranks, figures.median, figures.p99,
+             figures.worst, figures.refusals);
   std::cout.flush();
   if (!isTold) std::cerr << "bench_scheduler: not every job that waits was told why\n";
   return isTold;
@@ -145,8 +150,8 @@ int run(const std::vector<std::string>& words) {
     std::cerr << kUsage;
     return 2;
   }
-  fmt::print("{:>7}{:>9}{:>14}{:>12}{:>12}{:>12}{:>14}\n", "NODES", "JOBS", "PLACEMENTS/S",
-             "RANKS/S", "ONE (MS)", "P99 (MS)", "REFUSALS (MS)");
+  fmt::print("{:>7}{:>9}{:>14}{:>12}{:>12}{:>12}{:>12}{:>14}\n", "NODES", "JOBS", "PLACEMENTS/S",
+             "RANKS/S", "ONE (MS)", "P99 (MS)", "WORST (MS)", "REFUSALS (MS)");
   bool isGood = true;
   for (const auto nodes : options.nodes) isGood = measure(nodes, options.decisions) && isGood;
   return isGood ? 0 : 1;

@@ -77,16 +77,18 @@ class Cycle {
     // What has started just now can be stopped or waited for only once that is on record.
     if (!plan_.starts.empty() && !refused_.empty() && (reclaims_ || startsSpot_ || unkeptFor_))
       lookAgainAt(time_);
+    waiting_.reserve(queue.size() - std::min(queue.size(), started_.size()));
     for (const auto* of : refused_) explainTo(*of);
     for (const auto& booking : tables_.policy->bookings) {
       for (const auto at : {booking.from, booking.to})
         if (at > time_ && started_.size() < queue.size()) lookAgainAt(at);
     }
+    plan_.waiting.reserve(queue.size() - std::min(queue.size(), started_.size()));
     for (const auto id : queue) {
       if (started_.contains(id) || !tables_.jobs.find(id)) continue;
       const auto why = waiting_.find(id);
-      plan_.waiting.push_back(
-          {id, why == waiting_.end() ? std::vector<model::Reason>{{}} : why->second});
+      auto reasons = why == waiting_.end() ? std::vector<model::Reason>(1) : std::move(why->second);
+      plan_.waiting.push_back({id, std::move(reasons)});
     }
     return std::move(plan_);
   }
@@ -110,7 +112,9 @@ class Cycle {
                                   [&](const Reserved& own) { return own.job == job.id; });
     auto why = obstacles(kept ? *unkept_ : now_, job);
     if (auto ahead = aheadOf(job)) why = {std::move(*ahead)};
-    for (const auto& [turn, other] : of.jobs) waiting_[other->id] = why;
+    for (const auto& [turn, other] : of.jobs)
+      if (other != &job) waiting_[other->id] = why;
+    waiting_[job.id] = std::move(why);
   }
 
   bool start(const model::JobRecord& job) {

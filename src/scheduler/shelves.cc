@@ -1,7 +1,7 @@
 #include "scheduler/shelves.h"
 
 #include <algorithm>
-#include <tuple>
+#include <functional>
 
 namespace bole::scheduler {
 namespace {
@@ -9,16 +9,16 @@ namespace {
 constexpr std::size_t kMostListings = 1024;
 constexpr std::size_t kManyShelves = 8192;
 
-auto keyOf(const model::GpuRequest& gpus) {
-  return std::tie(gpus.count, gpus.share, gpus.shareMemory, gpus.memoryMin, gpus.memoryMax,
-                  gpus.computeMin, gpus.models);
-}
-
 }  // namespace
 
-bool Shelves::AskLess::operator()(const Key& a, const Key& b) const {
-  if (keyOf(*a.first) != keyOf(*b.first)) return keyOf(*a.first) < keyOf(*b.first);
-  return *a.second < *b.second;
+std::size_t Shelves::HashAsk::operator()(const AskKey& key) const {
+  auto hash =
+      std::uint64_t{key.gpus->count} << 16U ^ static_cast<std::uint64_t>(key.gpus->share.value);
+  hash = hash * 0x9E3779B97F4A7C15ULL +
+         static_cast<std::uint64_t>(key.gpus->memoryMin.value_or(Bytes()).value);
+  for (const auto& gpuModel : key.gpus->models)
+    hash = hash * 0xBF58476D1CE4E5B9ULL + std::hash<std::string>()(gpuModel);
+  return hash ^ hash >> 31U ^ key.labels->size();
 }
 
 void Shelves::put(std::uint32_t node, const GpuState& state, const Beside& free) {
@@ -31,10 +31,10 @@ void Shelves::put(std::uint32_t node, const GpuState& state, const Beside& free)
 }
 
 Listing& Shelves::listingOf(const model::TaskShape& task) {
-  auto known = listings_.find({&task.gpus, &task.nodeLabels});
+  auto known = listings_.find(AskKey{&task.gpus, &task.nodeLabels});
   if (known == listings_.end()) {
     auto listing = std::make_unique<Listing>(Listing{Ask(task.gpus, task.nodeLabels), {}, {}, {}});
-    const AskLess::Key key{&listing->ask.gpus(), &listing->ask.labels()};
+    const AskKey key{&listing->ask.gpus(), &listing->ask.labels()};
     known = listings_.emplace(key, std::move(listing)).first;
   }
   catchUp(*known->second);

@@ -6,7 +6,6 @@
 // No answer depends on the order in which shelves came up.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -84,17 +83,22 @@ class Shelves {
     const GpuState* state;  // the key in byState_
     Shelf nodes;
   };
-  struct AskLess {
-    using Key = std::pair<const model::GpuRequest*,
-                          const std::vector<std::pair<std::string, std::string>>*>;
-    bool operator()(const Key& a, const Key& b) const;
+  struct AskKey {
+    const model::GpuRequest* gpus;
+    const std::vector<std::pair<std::string, std::string>>* labels;
+    bool operator==(const AskKey& other) const {
+      return *gpus == *other.gpus && *labels == *other.labels;
+    }
+  };
+  struct HashAsk {
+    std::size_t operator()(const AskKey& key) const;
   };
 
   HardwareTable hardware_;
   std::vector<OnShelf> shelves_;
-  std::unordered_map<GpuState, ShelfId, HashState> byState_;  // never iterated
-  std::vector<ShelfId> at_;                                   // of each node
-  std::map<AskLess::Key, std::unique_ptr<Listing>, AskLess> listings_;
+  std::unordered_map<GpuState, ShelfId, HashState> byState_;                // never iterated
+  std::vector<ShelfId> at_;                                                 // of each node
+  std::unordered_map<AskKey, std::unique_ptr<Listing>, HashAsk> listings_;  // never iterated
 };
 
 }  // namespace bole::scheduler

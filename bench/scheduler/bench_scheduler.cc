@@ -107,7 +107,7 @@ bool refuseAll(std::size_t nodes, Figures& figures) {
   }
   figures.refusals = 1000 * percentile(times, 0.5);
   cloud.pass(minutes(11));
-  static_cast<void>(planner.plan(cloud.tables(), {}, cloud.now(), {}));
+  static_cast<void>(planner.plan(cloud.tables(), cloud.queue(), cloud.now(), {}));
   figures.impatient =
       1000 * secondsOf([&] {
         static_cast<void>(planner.plan(cloud.tables(), cloud.queue(), cloud.now(), {}));

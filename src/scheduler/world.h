@@ -5,7 +5,6 @@
 // up to what has changed, no more.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -203,8 +202,8 @@ class World {
 
   std::vector<std::shared_ptr<const model::Node>> present_;  // by id
   Queues queues_;
-  std::vector<FreeNode> nodes_;  // the same
-  std::map<NodeId, std::size_t> byId_;
+  std::vector<FreeNode> nodes_;                   // the same
+  std::unordered_map<NodeId, std::size_t> byId_;  // never iterated
   std::vector<Change> undo_;
   Shelves shelves_;
   std::unique_ptr<Appraiser> appraiser_;

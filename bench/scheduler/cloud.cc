@@ -148,8 +148,26 @@ JobId LargeCloud::submitOdd() {
   return add(std::move(shape));
 }
 
+JobId LargeCloud::submitEntitled() {
+  auto policy = *tables_.policy;
+  model::Queue queue;
+  queue.id = QueueId(policy.queues.size() + 1);
+  queue.name = "entitled";
+  queue.guaranteed.gpus = kWholeGpu * 64;
+  policy.queues.push_back(queue);
+  tables_.policy = std::make_shared<const model::Policy>(policy);
+  model::JobShape shape;
+  shape.tasks.resize(1);
+  shape.tasks[0].gpus.count = 8;
+  return add(std::move(shape), queue.id);
+}
+
 JobId LargeCloud::add(model::JobShape shape) {
-  shape.queue = leaves_[dice_.below(leaves_.size())];
+  return add(std::move(shape), leaves_[dice_.below(leaves_.size())]);
+}
+
+JobId LargeCloud::add(model::JobShape shape, QueueId queue) {
+  shape.queue = queue;
   model::JobRecord job;
   job.id = JobId(++tables_.lastJob);
   job.submittedAt = job.queuedAt = now_;

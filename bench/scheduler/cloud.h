@@ -30,6 +30,8 @@ class LargeCloud {
   JobId submit();
   // One of a shape that is no other's.
   JobId submitOdd();
+  // One node's GPUs, for a queue that is guaranteed some from now on.
+  JobId submitEntitled();
   // As many single GPUs as there are.
   void fill();
   // What the plan starts runs.
@@ -46,6 +48,7 @@ class LargeCloud {
  private:
   void addQueues();
   JobId add(model::JobShape shape);
+  JobId add(model::JobShape shape, QueueId queue);
   [[nodiscard]] model::TaskShape anyTask();
   void hold(const model::JobShape& shape, const std::vector<model::RankPlacement>& ranks,
             std::int64_t sign);

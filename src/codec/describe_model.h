@@ -475,7 +475,6 @@ void describe(V& v, T& x) {
   v.field("first_failed", x.firstFailed);
   v.field("note", x.note);
   v.field("leaps_before", x.leapsBefore);
-  v.field("expected", x.expected);
   v.field("checkpoint_epoch", x.checkpointEpoch);
   v.field("checkpoint_at", x.checkpointAt);
   v.field("stop", x.stop);

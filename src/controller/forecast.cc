@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "model/run_time.h"
-#include "scheduler/running.h"
+#include "scheduler/reserve.h"
 #include "state/state.h"
 
 namespace bole::controller {
@@ -48,8 +48,8 @@ class Ahead {
     const auto& attempt = *state_.tables().attempts.find(id);
     const auto& job = *state_.tables().jobs.find(attempt.job);
     const bool stopping = job.state == model::JobState::kStopping;
-    const auto end =
-        stopping ? now_ + job.shape->grace : scheduler::expectedEnd(job, attempt, now_);
+    const auto end = stopping ? now_ + job.shape->grace
+                              : scheduler::expectedEnd(state_.tables(), job, attempt, now_);
     ends_[id] = std::max(end, now_ + seconds(1));
   }
 

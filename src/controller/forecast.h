@@ -2,7 +2,7 @@
 // with the ends that are expected.
 //
 // Expected are: what runs ends after what its user's jobs of that size took, by its time limit, or
-// after as long again as it has run (scheduler/running.h); what starts meanwhile after what was
+// after as long again as it has run (scheduler/reserve.h); what starts meanwhile after what was
 // learnt, its time limit, or `unknownRunTime`. Nobody submits or stops anything, and nothing fails.
 #pragma once
 

@@ -66,8 +66,7 @@ struct AttemptRecord {
   std::vector<RankExit> exits;
   std::int32_t firstFailed = -1;  // rank; -1: none
   SideId note;
-  Duration leapsBefore;  // Tables::leaps when it was planned
-  Duration expected;     // how long it was expected to run then, from what was learnt; 0: not known
+  Duration leapsBefore;                 // Tables::leaps when it was planned
   std::uint64_t checkpointEpoch = 0;    // of its newest checkpoint; 0: none
   Timestamp checkpointAt;               // when that was seen
   StopReason stop = StopReason::kNone;  // why it was asked to stop, if it was

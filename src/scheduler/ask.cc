@@ -38,7 +38,8 @@ const Ask::OnHardware& Ask::on(HardwareId id, const Hardware& hardware) {
   const auto& node = *hardware.like;
   on.isLabelled = hasLabels(node, labels_);
   on.ofGpu.assign(node.gpus.size(), -1);
-  if (!on.isLabelled || gpus_.count == 0) return on;
+  on.isOpen = on.isLabelled && node.health == model::GpuHealth::kHealthy;
+  if (!on.isOpen || gpus_.count == 0) return on;
   for (std::uint32_t g = 0; g < node.gpus.size(); ++g) {
     // Those of one kind lie together in most machines: the answer is the same.
     const bool isSame = g > 0 && node.gpus[g].model == node.gpus[g - 1].model &&
@@ -57,7 +58,7 @@ const Ask::OnHardware& Ask::on(HardwareId id, const Hardware& hardware) {
 Ask::Fit Ask::fitOf(const GpuState& state, const Hardware& hardware) {
   const auto& on = this->on(state.hardware, hardware);
   Fit fit;
-  if (!on.isLabelled) return fit;
+  if (!on.isOpen) return fit;
   std::int32_t idle = 0;
   std::int64_t least = kWholeGpu.value;  // free of one that is shared and will do
   std::vector<std::int32_t> parts;

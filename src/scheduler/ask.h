@@ -43,12 +43,11 @@ class Ask {
   struct OnHardware {
     bool isKnown = false;
     bool isLabelled = false;              // has the labels
+    bool isOpen = false;                  // and is healthy
     std::vector<std::uint32_t> gpus;      // that match, in order of index; none without labels
     std::vector<model::GpuGrant> grants;  // of each of these
     std::vector<std::int32_t> ofGpu;      // of each GPU of the node: its place in these, or -1
-    [[nodiscard]] bool serves(std::uint32_t count) const {
-      return isLabelled && gpus.size() >= count;
-    }
+    [[nodiscard]] bool serves(std::uint32_t count) const { return isOpen && gpus.size() >= count; }
   };
   const OnHardware& on(HardwareId id, const Hardware& hardware);
 

@@ -17,7 +17,8 @@ bool sameGpu(const model::Gpu& a, const model::Gpu& b) {
 }
 
 bool sameHardware(const model::Node& a, const model::Node& b) {
-  return a.cpus == b.cpus && a.memory == b.memory && a.labels == b.labels && a.links == b.links &&
+  return a.cpus == b.cpus && a.memory == b.memory && a.health == b.health && a.labels == b.labels &&
+         a.links == b.links &&
          std::equal(a.gpus.begin(), a.gpus.end(), b.gpus.begin(), b.gpus.end(), sameGpu);
 }
 

@@ -50,11 +50,34 @@ std::string partText(const model::TaskShape& task) {
   return part + " of one " + kindOf(task);
 }
 
+// What is free of one GPU, as far as the task could use it: memory only with a share beside it.
+struct FreePart {
+  double ofWanted = -1;  // how much of what one replica takes of the GPU
+  std::int64_t share = 0;
+  std::int64_t memory = 0;
+  auto operator<=>(const FreePart&) const = default;
+};
+FreePart freePartOf(const model::Gpu& device, const GpuFree& free, const model::TaskShape& task) {
+  const auto wanted = grantOf(task.gpus, device);
+  FreePart part{0, free.share, free.memory};
+  const auto ofShare = device.memory.value / kWholeGpu.value * part.share;
+  if (task.gpus.share.value == 0 || part.share == 0) part.memory = std::min(part.memory, ofShare);
+  const auto ratio = [](std::int64_t have, std::int64_t need) {
+    return static_cast<double>(have) / static_cast<double>(std::max<std::int64_t>(need, 1));
+  };
+  part.ofWanted =
+      std::min(ratio(part.share, wanted.share.value), ratio(part.memory, wanted.memory.value));
+  return part;
+}
+
 // Too few parts of GPUs are free; said with the largest one, so that it is clear why two halves do
 // not make one.
 model::Reason lackingParts(World& world, const model::TaskShape& task, std::int64_t needed,
                            std::int64_t free) {
-  const auto largest = world.shelves().largestPart(world.listingOf(task));
+  FreePart largest;
+  world.shelves().forEachPart(world.listingOf(task), [&](const auto& device, const auto& part) {
+    largest = std::max(largest, freePartOf(device, part, task));
+  });
   std::string most;
   if (task.gpus.share.value > 0) most = fmt::format("{:g}", cpuCount(largest.share));
   if (task.gpus.shareMemory)
@@ -323,7 +346,7 @@ std::vector<model::Reason> obstacles(World& world, const Claim& claim) {
     reasons.push_back(shortage(Obstacle::kUserLimit, 1000, 0, "jobs"));
     reasons.back().queue = queues.at(*full).name;
   }
-  const auto refusal = queues.refusal(queue, least, holdOf(claim, world.time()));
+  const auto refusal = queues.refusal(queue, least, holdOf(claim));
   if (refusal) reasons.push_back(refusedBy(queues, *refusal));
   for (auto& reason : lackingHardware(world, shape)) reasons.push_back(std::move(reason));
   if (reasons.empty()) {

@@ -29,22 +29,38 @@ std::pair<double, double> rightOf(const Queues& queues, std::size_t queue) {
 
 }  // namespace
 
-bool ShapeLess::operator()(const model::JobShape* a, const model::JobShape* b) const {
-  if (keyOf(*a) != keyOf(*b)) return keyOf(*a) < keyOf(*b);
-  return std::lexicographical_compare(
-      a->tasks.begin(), a->tasks.end(), b->tasks.begin(), b->tasks.end(),
-      [](const model::TaskShape& x, const model::TaskShape& y) { return keyOf(x) < keyOf(y); });
+bool areAlike(const model::JobShape& a, const model::JobShape& b) {
+  return keyOf(a) == keyOf(b) &&
+         std::equal(a.tasks.begin(), a.tasks.end(), b.tasks.begin(), b.tasks.end(),
+                    [](const auto& x, const auto& y) { return keyOf(x) == keyOf(y); });
 }
 
 Turn turnOf(const model::JobRecord& job) {
   return {-job.shape->priority, job.queuedAt, job.id};
 }
 
-bool Order::ClassLess::operator()(const Key& a, const Key& b) const {
-  const ShapeLess less;
-  if (less(std::get<0>(a), std::get<0>(b))) return true;
-  if (less(std::get<0>(b), std::get<0>(a))) return false;
-  return std::get<1>(a) < std::get<1>(b);
+bool Order::Key::operator==(const Key& other) const {
+  return user == other.user && areAlike(*shape, *other.shape);
+}
+
+// Of what mostly differs.
+std::size_t Order::HashKey::operator()(const Key& key) const {
+  auto hash = key.user.value;
+  const auto mix = [&](std::int64_t value) {
+    hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9E3779B97F4A7C15ULL;
+    hash ^= hash >> 29U;
+  };
+  mix(static_cast<std::int64_t>(key.shape->queue.value));
+  mix(key.shape->priority);
+  mix(key.shape->timeLimit.value);
+  for (const auto& task : key.shape->tasks) {
+    mix(task.replicas);
+    mix(task.gpus.count);
+    mix(task.gpus.share.value);
+    mix(task.cpus.value);
+    mix(task.memory.value);
+  }
+  return hash;
 }
 
 Order::Order(const Queues& queues) : tree_(queues), branches_(queues.size()) {
@@ -67,7 +83,7 @@ void Order::add(const model::JobRecord& job) {
   const auto queue = tree_.indexOf(job.shape->queue);
   auto& branch = branches_[queue];
   const auto user = branch.usersCount ? job.user : UserId();
-  auto& own = classes_[{job.shape.get(), user}];
+  auto& own = classes_[Key{job.shape.get(), user}];
   if (!own.shape) {
     own.shape = job.shape.get();
     own.user = user;
@@ -77,7 +93,7 @@ void Order::add(const model::JobRecord& job) {
   const bool first = own.jobs.empty() || turn < own.jobs.begin()->first;
   if (first && !own.jobs.empty()) branch.open.erase({own.jobs.begin()->first, &own});
   if (own.jobs.empty()) count(queue, 1);
-  own.jobs.emplace(turn, &job);
+  own.jobs.emplace_hint(own.jobs.end(), turn, &job);  // mostly they come in order
   if (first) branch.open.insert({turn, &own});
 }
 
@@ -87,9 +103,13 @@ Order::Class* Order::next(const Queues& queues) {
   for (;;) {
     if (!branches_[at].open.empty()) return branches_[at].open.begin()->second;
     std::size_t best = 0;
+    std::pair<double, double> bestRight;
     for (const auto child : branches_[at].children) {
       if (branches_[child].below == 0) continue;
-      if (best == 0 || rightOf(queues, child) < rightOf(queues, best)) best = child;
+      const auto right = rightOf(queues, child);
+      if (best != 0 && right >= bestRight) continue;
+      best = child;
+      bestRight = right;
     }
     at = best;
   }

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "model/tables.h"
@@ -17,9 +18,7 @@
 namespace bole::scheduler {
 
 // Are jobs of these shapes the same to the scheduler?
-struct ShapeLess {
-  bool operator()(const model::JobShape* a, const model::JobShape* b) const;
-};
+[[nodiscard]] bool areAlike(const model::JobShape& a, const model::JobShape& b);
 
 // Within a queue: higher priority first, then who waits longer, then the lower number.
 using Turn = std::tuple<std::int32_t, Timestamp, JobId>;
@@ -47,9 +46,13 @@ class Order {
   void refused(Class& of);
 
  private:
-  struct ClassLess {
-    using Key = std::tuple<const model::JobShape*, UserId>;
-    bool operator()(const Key& a, const Key& b) const;
+  struct Key {
+    const model::JobShape* shape;
+    UserId user;
+    bool operator==(const Key& other) const;
+  };
+  struct HashKey {
+    std::size_t operator()(const Key& key) const;
   };
   struct Branch {
     std::size_t parent = 0;
@@ -62,8 +65,8 @@ class Order {
   void close(Class& of, const Turn& turn);
 
   const Queues& tree_;
-  std::vector<Branch> branches_;  // as Queues numbers them
-  std::map<ClassLess::Key, Class, ClassLess> classes_;
+  std::vector<Branch> branches_;                     // as Queues numbers them
+  std::unordered_map<Key, Class, HashKey> classes_;  // never iterated
 };
 
 }  // namespace bole::scheduler

@@ -1,8 +1,5 @@
 #include "scheduler/outlook.h"
 
-#include <algorithm>
-#include <utility>
-
 namespace bole::scheduler {
 namespace {
 
@@ -20,27 +17,18 @@ bool isSame(const model::JobRecord& a, const model::JobRecord& b) {
          a.freedFor == b.freedFor;
 }
 
-// Does a booking begin or end after the one time and not after the other?
-bool isBetween(const model::Policy& policy, Timestamp before, Timestamp now) {
-  return std::any_of(policy.bookings.begin(), policy.bookings.end(), [&](const auto& booking) {
-    return (booking.from > before) != (booking.from > now) ||
-           (booking.to > before) != (booking.to > now);
-  });
-}
-
 }  // namespace
 
-Outlook::Changes Outlook::changesTo(const model::Tables& tables, Timestamp since) const {
+Outlook::Changes Outlook::changesTo(const model::Tables& tables) const {
   Changes changes;
-  if (!before_ || before_->policy != tables.policy || now_->shelves().areMany() ||
-      isBetween(*tables.policy, since, time_)) {
+  if (!before_ || before_->policy != tables.policy || now_->shelves().areMany()) {
     changes.isAnother = true;
     return changes;
   }
   tables.nodes.forEachChanged(
       before_->nodes, [&](NodeId id, const model::NodeRecord* was, const model::NodeRecord* is) {
-        const auto* one = was && isOpen(*was) ? was->node.get() : nullptr;
-        const auto* other = is && isOpen(*is) ? is->node.get() : nullptr;
+        const auto* one = was && was->present ? was->node.get() : nullptr;
+        const auto* other = is && is->present ? is->node.get() : nullptr;
         if (one != other) changes.isAnother = true;
         if (one && other) changes.nodes.insert(id);
       });
@@ -90,18 +78,24 @@ void Outlook::follow(const model::Tables& tables, const Changes& changes) {
       running_.add(job, *is);
     }
   }
-  for (auto* world : worlds) world->remember(tables, time_);
+  for (auto* world : worlds) {
+    if (!tables.policy->bookings.empty()) world->recount(tables, time_);
+    world->remember(tables, time_);
+  }
 }
 
-void Outlook::bring(const model::Tables& tables, Timestamp now, bool remembers) {
-  const auto since = std::exchange(time_, now);
+void Outlook::bring(const model::Tables& tables, Timestamp now, std::size_t learnFrom) {
+  time_ = now;
   tables_ = &tables;
-  const auto changes = changesTo(tables, since);
+  const auto changes = changesTo(tables);
   if (changes.isAnother)
     begin(tables);
   else
     follow(tables, changes);
-  if (remembers) before_ = tables;
+  const auto lesson = lessonOf(tables, learnFrom);
+  if (lesson == lesson_ && !changes.isAnother && !changes.isLearntFrom) return;
+  lesson_ = lesson;
+  now_->value(tables, lesson);
 }
 
 std::unique_ptr<World> Outlook::make() const {
@@ -113,7 +107,7 @@ World& Outlook::later() {
   if (!isLater_) {
     for (const auto id : running_.stopping()) {
       const auto& attempt = *tables_->attempts.find(id);
-      later_->giveBack(*tables_->jobs.find(attempt.job), attempt);
+      later_->giveBack(*tables_->jobs.find(attempt.job), attempt.ranks);
     }
   }
   isLater_ = true;

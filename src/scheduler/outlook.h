@@ -10,6 +10,7 @@
 #include <set>
 
 #include "model/tables.h"
+#include "scheduler/appraiser.h"
 #include "scheduler/running.h"
 #include "scheduler/world.h"
 
@@ -17,9 +18,11 @@ namespace bole::scheduler {
 
 class Outlook {
  public:
-  // The tables outlive the plan. `remembers`: a copy of them is kept, to find what differs next
-  // time; without it the outlook serves one plan.
-  void bring(const model::Tables& tables, Timestamp now, bool remembers);
+  // The tables outlive the plan. Nodes are valued from the job with the number `learnFrom` on.
+  void bring(const model::Tables& tables, Timestamp now, std::size_t learnFrom);
+  // A copy of the tables is kept, to find what differs next time; without that the outlook serves
+  // one plan.
+  void remember() { before_ = *tables_; }
 
   [[nodiscard]] World& now() { return *now_; }
   [[nodiscard]] World& later();
@@ -34,8 +37,9 @@ class Outlook {
     bool isAnother = false;  // other nodes or another policy: all begins anew
     std::set<NodeId> nodes;
     std::set<AttemptId> attempts;
+    bool isLearntFrom = false;  // a job from which nodes are valued
   };
-  [[nodiscard]] Changes changesTo(const model::Tables& tables, Timestamp since) const;
+  [[nodiscard]] Changes changesTo(const model::Tables& tables) const;
   void begin(const model::Tables& tables);
   void follow(const model::Tables& tables, const Changes& changes);
   [[nodiscard]] std::unique_ptr<World> make() const;
@@ -46,6 +50,7 @@ class Outlook {
   std::unique_ptr<World> now_;
   std::unique_ptr<World> later_;  // made when first asked for, like the next
   std::unique_ptr<World> unkept_;
+  Lesson lesson_;         // by which nodes are valued
   bool isLater_ = false;  // later_ has what is being stopped given back
   Running running_;
 };

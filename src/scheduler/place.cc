@@ -85,7 +85,7 @@ std::optional<Ranks> placeTogether(World& world, const Claim& claim, Quotas quot
   if (!one || one->gpus.count > world.mostGpus()) return std::nullopt;
   auto& listing = world.listingOf(*one);
   World::Refused refused;
-  while (const auto node = world.tightest(listing, besideOf(*one), 1, refused)) {
+  while (const auto node = world.best(listing, besideOf(*one), 1, refused)) {
     const auto chosen =
         world.bestLinked(*node, world.candidates(*node, listing.ask), one->gpus.count);
     if (auto ranks = shareOut(world, claim, *node, chosen, quotas)) return ranks;
@@ -167,9 +167,8 @@ class Seating {
   }
 
   // One that takes all that are left, else one that takes the most of them.
-  std::optional<std::size_t> nodeFor(const Listing& listing, const Beside& each,
-                                     std::uint32_t left) {
-    if (auto node = world_.tightest(listing, each, left, refused_)) return node;
+  std::optional<std::size_t> nodeFor(Listing& listing, const Beside& each, std::uint32_t left) {
+    if (auto node = world_.best(listing, each, left, refused_)) return node;
     if (left == 1) return std::nullopt;
     const auto place = world_.roomiest(listing, each, left, refused_);
     if (!place) return std::nullopt;

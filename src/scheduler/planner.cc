@@ -10,7 +10,8 @@ Planner::~Planner() = default;
 
 model::Plan Planner::plan(const model::Tables& tables, const std::vector<JobId>& queue,
                           Timestamp now, const Options& options) {
-  outlook_->bring(tables, now, true);
+  outlook_->bring(tables, now, options.learnFrom);
+  outlook_->remember();
   return planFrom(*outlook_, tables, queue, now, options);
 }
 
@@ -19,7 +20,8 @@ bool Planner::isSameCloud(const model::Tables& tables) const {
   bool isSame = true;
   tables.nodes.forEachChanged(
       nodes_, [&](NodeId, const model::NodeRecord* was, const model::NodeRecord* is) {
-        isSame = isSame && was && is && was->present == is->present && was->node == is->node;
+        isSame = isSame && was && is && was->present == is->present && was->node == is->node &&
+                 was->marks.empty() == is->marks.empty() && was->probed == is->probed;
       });
   return isSame;
 }

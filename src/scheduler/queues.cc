@@ -259,7 +259,8 @@ std::optional<Queues::Refusal> Queues::refusal(std::size_t queue, const Amount& 
     }
   }
   for (std::size_t l = 0; hold.firm && l < levels_.size(); ++l) {
-    const bool reaches = l == 0 || hold.until.micros == 0 || levels_[l].at < hold.until;
+    const bool reaches =
+        l == 0 || hold.lasts.value == 0 || levels_[l].at < levels_.front().at + hold.lasts;
     if (!reaches) break;
     if (auto refused = borrowRefusal(queue, more, l)) return refused;
   }
@@ -374,10 +375,10 @@ void Queues::commit(Level& level, std::size_t queue) const {
   }
 }
 
-void Queues::countFirm(std::size_t queue, const Amount& amount, Timestamp until, bool more) {
-  for (std::size_t l = 0; l < levels_.size(); ++l) {
-    auto& level = levels_[l];
-    if (l > 0 && until.micros != 0 && level.at >= until) return;
+void Queues::countFirm(std::size_t queue, const Amount& amount, Duration lasts, bool more) {
+  for (auto& level : levels_) {
+    const auto now = levels_.front().at;
+    if (level.at > now && lasts.value > 0 && level.at >= now + lasts) return;
     for (auto q = queue;; q = nodes_[q].parent) {
       if (more)
         level.firm[q] += amount;
@@ -396,7 +397,7 @@ void Queues::add(std::size_t queue, const Amount& amount, Hold hold, std::int64_
     if (!hold.spot) nodes_[q].owned += amount;
     if (q == 0) break;
   }
-  if (hold.firm) countFirm(queue, amount, hold.until, true);
+  if (hold.firm) countFirm(queue, amount, hold.lasts, true);
 }
 
 void Queues::remove(std::size_t queue, const Amount& amount, Hold hold, std::int64_t jobs) {
@@ -406,7 +407,7 @@ void Queues::remove(std::size_t queue, const Amount& amount, Hold hold, std::int
     if (!hold.spot) nodes_[q].owned -= amount;
     if (q == 0) break;
   }
-  if (hold.firm) countFirm(queue, amount, hold.until, false);
+  if (hold.firm) countFirm(queue, amount, hold.lasts, false);
 }
 
 double Queues::shareOf(std::size_t queue) const {

@@ -47,15 +47,14 @@ struct Hold {
   bool firm = false;  // cannot be stopped for another: never borrows what others are guaranteed
   bool spot = false;  // counts against no guarantee, and gives way to everyone
   UserId user;        // unset: nobody's limits count
-  Timestamp until;    // at the latest; 0: nobody knows
+  Duration lasts;     // at most, from now on; 0: nobody knows
 };
 
-// Of a job that starts, or started, then.
-inline Hold holdOf(const Claim& claim, Timestamp start) {
+inline Hold holdOf(const Claim& claim) {
   const auto& shape = claim.shape;
   const bool limited = shape.timeLimit.value > 0;
   return {!shape.preemptible && !shape.spot, shape.spot, claim.user,
-          limited ? start + shape.timeLimit + shape.grace : Timestamp()};
+          limited ? shape.timeLimit + shape.grace : Duration()};
 }
 
 class Queues {
@@ -130,8 +129,6 @@ class Queues {
   // `jobs`: how many more or fewer of the user's jobs run.
   void add(std::size_t queue, const Amount& amount, Hold hold, std::int64_t jobs = 0);
   void remove(std::size_t queue, const Amount& amount, Hold hold, std::int64_t jobs = 0);
-  // Time has gone on; no booking has begun or ended meanwhile.
-  void setTime(Timestamp now) { levels_.front().at = now; }
   // What the queue has used in the past, as a mean.
   void remember(std::size_t queue, const model::QueueUse& past);
   // Nothing of the past is remembered any more.
@@ -163,7 +160,7 @@ class Queues {
   void sumGuarantees(Level& level, std::size_t queue) const;
   void reduceGuarantees(Level& level, std::size_t parent);
   void commit(Level& level, std::size_t queue) const;
-  void countFirm(std::size_t queue, const Amount& amount, Timestamp until, bool more);
+  void countFirm(std::size_t queue, const Amount& amount, Duration lasts, bool more);
   [[nodiscard]] std::optional<Refusal> borrowRefusal(std::size_t queue, const Amount& more,
                                                      std::size_t level) const;
 

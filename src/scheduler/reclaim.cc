@@ -1,7 +1,8 @@
 #include "scheduler/reclaim.h"
 
 #include <algorithm>
-#include <map>
+#include <bit>
+#include <iterator>
 
 #include "scheduler/match.h"
 #include "scheduler/place.h"
@@ -114,91 +115,142 @@ bool Reclaim::legal(const World& later, const model::JobRecord& job, const Amoun
   }
 }
 
-// Orders in which victims are tried: all by what they cost; and node by node, beginning with each
-// of the nodes that cost least to clear.
-std::vector<Reclaim::Choice> Reclaim::ways(World& later, const model::JobRecord& job,
-                                           const Choice& victims) {
-  std::map<NodeId, std::pair<double, Choice>> onNodes;
+std::vector<Reclaim::OnNode> Reclaim::nodesWith(World& later, const model::JobRecord& job,
+                                                const Choice& victims) {
   std::vector<bool> serves;  // by kind of node
   for (HardwareId id = 0; id < later.shelves().hardwareCount(); ++id)
     serves.push_back(later.couldServe(id, *job.shape));
-  std::vector<Choice> out = {victims};
+  std::vector<OnNode> all(later.nodes().size());
+  std::vector<std::size_t> on;
   for (const auto* victim : victims) {
-    std::set<NodeId> on;
+    on.clear();
     for (const auto& rank : victim->attempt->ranks) {
-      if (serves[later.nodes()[later.indexOf(rank.node)].hardware]) on.insert(rank.node);
+      const auto node = later.indexOf(rank.node);
+      if (serves[later.nodes()[node].hardware]) on.push_back(node);
     }
+    std::sort(on.begin(), on.end());
+    on.erase(std::unique(on.begin(), on.end()), on.end());
     for (const auto node : on) {
-      auto& [cost, choice] = onNodes[node];
-      cost += victim->cost;
-      choice.push_back(victim);
+      all[node].cost += victim->cost;
+      all[node].victims.push_back(victim);
     }
   }
-  std::vector<const std::pair<double, Choice>*> nodes;
-  nodes.reserve(onNodes.size());
-  for (const auto& [id, costAndChoice] : onNodes) nodes.push_back(&costAndChoice);
-  std::stable_sort(nodes.begin(), nodes.end(),
-                   [](const auto* a, const auto* b) { return a->first < b->first; });
-  for (std::size_t first = 0; first < std::min(nodes.size(), kMostNodes); ++first) {
-    Choice way;
-    std::set<const Victim*> seen;
-    const auto add = [&](const Choice& more) {
-      for (const auto* victim : more)
-        if (seen.insert(victim).second) way.push_back(victim);
-    };
-    add(nodes[first]->second);
-    for (std::size_t n = 0; n < nodes.size(); ++n)
-      if (n != first) add(nodes[n]->second);
-    out.push_back(std::move(way));
-  }
-  return out;
+  std::erase_if(all, [](const OnNode& node) { return node.victims.empty(); });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const OnNode& a, const OnNode& b) { return a.cost < b.cost; });
+  return all;
 }
 
-// Would it fit if all who could be stopped went at once?
-bool Reclaim::enough(World& later, const model::JobRecord& job, const Choice& victims) {
+namespace {
+
+bool fitsNow(World& later, const model::JobRecord& job) {
   const auto mark = later.mark();
-  for (const auto* victim : victims) later.giveBack(*victim->job, *victim->attempt);
   const bool fits = placeGang(later, job).has_value();
   later.rollBack(mark);
   return fits;
 }
 
-std::optional<Reclaim::Found> Reclaim::follow(World& later, const model::JobRecord& job,
-                                              const Amount& more, const Choice& way) const {
+// Is it worth to ask whether so many are enough? In steps that double.
+bool isPowerOfTwo(std::size_t count) {
+  return std::has_single_bit(count);
+}
+
+}  // namespace
+
+// Would it fit if all who could be stopped went at once?
+bool Reclaim::enough(World& later, const model::JobRecord& job, const Choice& victims) {
   const auto mark = later.mark();
-  Found found;
   bool fits = false;
-  for (const auto* victim : way) {
-    if (!legal(later, job, more, *victim)) continue;
-    later.giveBack(*victim->job, *victim->attempt);
-    found.victims.push_back(victim);
-    const auto before = later.mark();
-    fits = placeGang(later, job).has_value();
-    later.rollBack(before);
-    if (fits) break;
+  for (std::size_t i = 0; i < victims.size() && !fits; ++i) {
+    later.giveBack(*victims[i]->job, victims[i]->attempt->ranks);
+    if (isPowerOfTwo(i + 1) || i + 1 == victims.size()) fits = fitsNow(later, job);
   }
   later.rollBack(mark);
+  return fits;
+}
+
+std::size_t Reclaim::fewest(World& later, const model::JobRecord& job,
+                            const std::vector<std::size_t>& marks, const Choice& victims,
+                            std::size_t tooFew) {
+  std::size_t given = victims.size();
+  const auto giveJust = [&](std::size_t count) {
+    if (count < given) later.rollBack(marks[count]);
+    for (; given < count; ++given)
+      later.giveBack(*victims[given]->job, victims[given]->attempt->ranks);
+    given = count;
+  };
+  auto isEnough = victims.size();
+  while (tooFew + 1 < isEnough) {
+    const auto middle = tooFew + (isEnough - tooFew) / 2;
+    giveJust(middle);
+    (fitsNow(later, job) ? isEnough : tooFew) = middle;
+  }
+  return isEnough;
+}
+
+std::optional<Reclaim::Found> Reclaim::follow(World& later, const model::JobRecord& job,
+                                              const Amount& more, const Way& way) const {
+  const auto start = later.mark();
+  Found found;
+  std::vector<std::size_t> marks;  // before each of them
+  std::set<const Victim*> seen;
+  std::size_t tooFew = 0;
+  bool fits = false;
+  const auto ask = [&] {
+    fits = fitsNow(later, job);
+    if (!fits) tooFew = found.victims.size();
+  };
+  for (const auto* list : way) {
+    for (const auto* victim : *list) {
+      if (victim->attempt->ranks.size() > 1 && !seen.insert(victim).second) continue;
+      if (!legal(later, job, more, *victim)) continue;
+      marks.push_back(later.mark());
+      later.giveBack(*victim->job, victim->attempt->ranks);
+      found.victims.push_back(victim);
+      if (isPowerOfTwo(found.victims.size())) ask();
+      if (fits) break;
+    }
+    if (fits) break;
+  }
+  if (!fits && tooFew < found.victims.size()) ask();
+  if (fits) found.victims.resize(fewest(later, job, marks, found.victims, tooFew));
+  later.rollBack(start);
   if (!fits) return std::nullopt;
   found.victims = spare(later, job, std::move(found.victims));
   for (const auto* victim : found.victims) {
-    later.giveBack(*victim->job, *victim->attempt);
+    later.giveBack(*victim->job, victim->attempt->ranks);
     found.cost += victim->cost;
   }
   found.ranks = *placeGang(later, job);
-  later.rollBack(mark);
+  later.rollBack(start);
   return found;
 }
 
-// Without those that need not go, the dearest first.
+// Without those that need not go: all at once who hold nothing where the job would be, then one by
+// one, the dearest first.
 Reclaim::Choice Reclaim::spare(World& later, const model::JobRecord& job, Choice victims) const {
+  const auto mark = later.mark();
+  const auto giveBack = [&](const Choice& those, const Victim* but) {
+    for (const auto* victim : those)
+      if (victim != but) later.giveBack(*victim->job, victim->attempt->ranks);
+  };
+  giveBack(victims, nullptr);
+  const auto nodes = nodesOf(*placeGang(later, job));
+  later.rollBack(mark);
+  Choice there;
+  std::copy_if(victims.begin(), victims.end(), std::back_inserter(there), [&](const Victim* v) {
+    return std::any_of(v->attempt->ranks.begin(), v->attempt->ranks.end(), [&](const auto& rank) {
+      return std::binary_search(nodes.begin(), nodes.end(), rank.node);
+    });
+  });
+  giveBack(there, nullptr);
+  if (placeGang(later, job)) victims = std::move(there);
+  later.rollBack(mark);
   auto byCost = victims;
   std::stable_sort(byCost.begin(), byCost.end(),
                    [](const Victim* a, const Victim* b) { return a->cost > b->cost; });
-  const auto mark = later.mark();
   for (const auto* spared : byCost) {
-    for (const auto* victim : victims) {
-      if (victim != spared) later.giveBack(*victim->job, *victim->attempt);
-    }
+    giveBack(victims, spared);
     if (placeGang(later, job)) std::erase(victims, spared);
     later.rollBack(mark);
   }
@@ -211,15 +263,20 @@ std::optional<Reclaimed> Reclaim::find(World& later, const model::JobRecord& job
   const auto more = certainAmount(later, *job.shape);
   const auto victims = victimsFor(later, job, more);
   if (victims.empty() || !enough(later, job, victims)) return std::nullopt;
-  std::optional<Found> best;
-  for (const auto& way : ways(later, job, victims)) {
+  // All by what they cost; and node by node, beginning with each of those that cost least to clear.
+  auto best = follow(later, job, more, {&victims});
+  const auto nodes = nodesWith(later, job, victims);
+  for (std::size_t first = 0; first < std::min(nodes.size(), kMostNodes); ++first) {
+    Way way = {&nodes[first].victims};
+    for (std::size_t n = 0; n < nodes.size(); ++n)
+      if (n != first) way.push_back(&nodes[n].victims);
     auto found = follow(later, job, more, way);
     if (found && (!best || found->cost < best->cost)) best = std::move(found);
   }
   if (!best) return std::nullopt;
   Reclaimed out;
   for (const auto* victim : best->victims) {
-    later.giveBack(*victim->job, *victim->attempt);
+    later.giveBack(*victim->job, victim->attempt->ranks);
     chosen_.insert(victim->job->id);
     out.victims.push_back(victim->job->id);
   }

@@ -61,10 +61,23 @@ class Reclaim {
                            const Victim& victim) const;
   [[nodiscard]] static bool enough(World& later, const model::JobRecord& job,
                                    const Choice& victims);
-  [[nodiscard]] static std::vector<Choice> ways(World& later, const model::JobRecord& job,
-                                                const Choice& victims);
+  // The victims of one node, and what it costs to clear it.
+  struct OnNode {
+    double cost = 0;
+    Choice victims;
+  };
+  // Of nodes that could serve the job, the cheapest to clear first.
+  [[nodiscard]] static std::vector<OnNode> nodesWith(World& later, const model::JobRecord& job,
+                                                     const Choice& victims);
+  // An order in which victims are tried: as they stand in each of these lists, each once.
+  using Way = std::vector<const Choice*>;
   [[nodiscard]] std::optional<Found> follow(World& later, const model::JobRecord& job,
-                                            const Amount& more, const Choice& way) const;
+                                            const Amount& more, const Way& way) const;
+  // How many of these, in their order, are enough; they are given back already, each after its
+  // mark.
+  [[nodiscard]] static std::size_t fewest(World& later, const model::JobRecord& job,
+                                          const std::vector<std::size_t>& marks,
+                                          const Choice& victims, std::size_t tooFew);
   [[nodiscard]] Choice spare(World& later, const model::JobRecord& job, Choice victims) const;
 
   const model::Tables& tables_;

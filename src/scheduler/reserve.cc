@@ -65,7 +65,7 @@ bool Reserved::touches(const World& world, const std::vector<model::RankPlacemen
 }
 
 Reserve::Reserve(const model::Tables& tables, const Running& running, Timestamp now)
-    : tables_(tables), now_(now), next_(running, now) {}
+    : tables_(tables), now_(now), next_(tables, running, now) {}
 
 const Reserve::Release* Reserve::releaseAt(std::size_t place) {
   while (releases_.size() <= place) {
@@ -96,7 +96,7 @@ bool Reserve::release(World& world, std::size_t count) {
   while (marks_.size() <= count) {
     const auto* release = releaseAt(marks_.size() - 1);
     if (!release) return false;
-    world.giveBack(*release->job, *release->attempt);
+    world.giveBack(*release->job, release->attempt->ranks);
     marks_.push_back(world.mark());
   }
   return true;

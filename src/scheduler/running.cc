@@ -1,9 +1,16 @@
 #include "scheduler/running.h"
 
 #include <algorithm>
+#include <iterator>
+
+#include "model/run_time.h"
 
 namespace bole::scheduler {
 namespace {
+
+Timestamp sinceOf(const model::AttemptRecord& attempt) {
+  return attempt.startedAt.micros != 0 ? attempt.startedAt : attempt.plannedAt;
+}
 
 template <class Set, class Value>
 void change(Set& set, const Value& value, bool isAdded) {
@@ -13,18 +20,20 @@ void change(Set& set, const Value& value, bool isAdded) {
     set.erase(value);
 }
 
-Timestamp endOfEndless(Timestamp since, Timestamp now) {
+// Where nothing is learnt, or it has run longer.
+Timestamp endByLimit(Duration limit, Timestamp since, Timestamp now) {
+  if (limit.value > 0) return std::max(since + limit, now);
   return now + std::max(now - since, kLeastExpected);
 }
 
 }  // namespace
 
-Timestamp expectedEnd(const model::JobRecord& job, const model::AttemptRecord& attempt,
-                      Timestamp now) {
+Timestamp expectedEnd(const model::Tables& tables, const model::JobRecord& job,
+                      const model::AttemptRecord& attempt, Timestamp now) {
   const auto since = sinceOf(attempt);
-  if (attempt.expected.value > 0 && since + attempt.expected > now) return since + attempt.expected;
-  if (job.shape->timeLimit.value > 0) return std::max(since + job.shape->timeLimit, now);
-  return endOfEndless(since, now);
+  const auto learnt = model::learntRunTime(tables, job);
+  if (learnt && since + *learnt > now) return since + *learnt;
+  return endByLimit(job.shape->timeLimit, since, now);
 }
 
 void Running::add(const model::JobRecord& job, const model::AttemptRecord& attempt) {
@@ -39,9 +48,9 @@ void Running::change(const model::JobRecord& job, const model::AttemptRecord& at
                      bool isAdded) {
   const auto& shape = *job.shape;
   if (shape.array && shape.array->most > 0) {
-    auto& count = elements_[shape.array->first];
-    count += isAdded ? 1 : std::uint32_t(-1);
-    if (count == 0) elements_.erase(shape.array->first);
+    auto& running = elements_[shape.array->first];
+    running += isAdded ? 1 : std::uint32_t(-1);
+    if (running == 0) elements_.erase(shape.array->first);
   }
   if (shape.spot) spot_ += isAdded ? 1 : std::size_t(-1);
   if (job.state == model::JobState::kStopping) {
@@ -58,59 +67,62 @@ void Running::change(const model::JobRecord& job, const model::AttemptRecord& at
     scheduler::change(attempts, attempt.id, isAdded);
     if (attempts.empty()) victims_.erase(group);
   }
-  const auto since = sinceOf(attempt);
-  if (attempt.expected.value > 0) {
-    const auto end = since + attempt.expected;
-    scheduler::change(learnt_, std::pair(end.micros, attempt.id), isAdded);
-    if (isAdded)
-      learntEnd_[attempt.id] = end;
-    else
-      learntEnd_.erase(attempt.id);
+  const Kind kind{job.user, model::sizeOf(shape), shape.timeLimit};
+  auto& begun = kinds_[kind];
+  scheduler::change(begun, std::pair(sinceOf(attempt), attempt.id), isAdded);
+  if (begun.empty()) kinds_.erase(kind);
+}
+
+std::optional<Duration> Running::Releases::learntOf(const Begun& begun) const {
+  const auto& attempt = *tables_.attempts.find(begun.begin()->second);
+  return model::learntRunTime(tables_, *tables_.jobs.find(attempt.job));
+}
+
+// Those that run longer than was learnt began first: with a limit the oldest of them goes first,
+// without one the newest.
+void Running::Releases::begin() {
+  hasBegun_ = true;
+  stopping_ = running_.stopping_.begin();
+  for (const auto& [kind, begun] : running_.kinds_) {
+    const auto learnt = learntOf(begun);
+    const auto inTime =
+        learnt ? begun.upper_bound({now_ - *learnt, AttemptId(UINT64_MAX)}) : begun.end();
+    if (inTime != begun.end()) {
+      const Release first{inTime->first + *learnt, inTime->second};
+      add({first, &kind, &begun, inTime, learnt, begun.end()});
+    }
+    if (inTime == begun.begin()) continue;
+    const auto over = kind.limit.value > 0 ? begun.begin() : std::prev(inTime);
+    add({{endByLimit(kind.limit, over->first, now_), over->second},
+         &kind,
+         &begun,
+         over,
+         {},
+         inTime});
   }
-  if (shape.timeLimit.value > 0)
-    scheduler::change(limited_, std::pair((since + shape.timeLimit).micros, attempt.id), isAdded);
-  else
-    scheduler::change(endless_, std::pair(-since.micros, attempt.id), isAdded);
 }
 
-Running::Releases::Releases(const Running& running, Timestamp now)
-    : running_(running),
-      now_(now),
-      stopping_(running.stopping_.begin()),
-      learnt_(running.learnt_.upper_bound({now.micros, AttemptId(UINT64_MAX)})),
-      limited_(pastLearnt(running.limited_.begin(), running.limited_)),
-      endless_(pastLearnt(running.endless_.begin(), running.endless_)) {}
-
-bool Running::Releases::isLearnt(AttemptId attempt) const {
-  const auto end = running_.learntEnd_.find(attempt);
-  return end != running_.learntEnd_.end() && end->second > now_;
-}
-
-Running::Releases::Ends::const_iterator Running::Releases::pastLearnt(Ends::const_iterator at,
-                                                                      const Ends& of) const {
-  while (at != of.end() && isLearnt(at->second)) ++at;
-  return at;
+void Running::Releases::add(Lane lane) {
+  lanes_.push_back(lane);
+  std::push_heap(lanes_.begin(), lanes_.end());
 }
 
 std::optional<Running::Releases::Release> Running::Releases::next() {
+  if (!hasBegun_) begin();
   if (stopping_ != running_.stopping_.end()) return Release{now_, *stopping_++};
-  std::optional<Release> best;
-  const auto offer = [&](Timestamp at, AttemptId attempt) {
-    if (!best || at < best->at) best = Release{at, attempt};
-  };
-  if (learnt_ != running_.learnt_.end()) offer(Timestamp{learnt_->first}, learnt_->second);
-  if (limited_ != running_.limited_.end())
-    offer(std::max(Timestamp{limited_->first}, now_), limited_->second);
-  if (endless_ != running_.endless_.end())
-    offer(endOfEndless(Timestamp{-endless_->first}, now_), endless_->second);
-  if (!best) return std::nullopt;
-  if (learnt_ != running_.learnt_.end() && learnt_->second == best->attempt)
-    ++learnt_;
-  else if (limited_ != running_.limited_.end() && limited_->second == best->attempt)
-    limited_ = pastLearnt(std::next(limited_), running_.limited_);
-  else
-    endless_ = pastLearnt(std::next(endless_), running_.endless_);
-  return best;
+  if (lanes_.empty()) return std::nullopt;
+  std::pop_heap(lanes_.begin(), lanes_.end());
+  auto lane = lanes_.back();
+  lanes_.pop_back();
+  const auto out = lane.first;
+  const bool isBackwards = !lane.learnt && lane.kind->limit.value == 0;
+  if (isBackwards ? lane.at == lane.begun->begin() : std::next(lane.at) == lane.end) return out;
+  lane.at = isBackwards ? std::prev(lane.at) : std::next(lane.at);
+  const auto since = lane.at->first;
+  lane.first = {lane.learnt ? since + *lane.learnt : endByLimit(lane.kind->limit, since, now_),
+                lane.at->second};
+  add(lane);
+  return out;
 }
 
 }  // namespace bole::scheduler

@@ -7,22 +7,18 @@
 #include <set>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "model/tables.h"
 
 namespace bole::scheduler {
 
-// When the attempt is expected to have gone: after what its user's jobs of this size took when it
-// was planned (AttemptRecord::expected); where that is not known, or over, by its time limit;
+// When the attempt is expected to have gone: after what its user's jobs of this size take
+// (model/run_time.h); where none has ended, or it has run that long already, by its time limit;
 // without one it is expected to run as long again as it has, and no less than `kLeastExpected`.
 inline constexpr Duration kLeastExpected = minutes(10);
-[[nodiscard]] Timestamp expectedEnd(const model::JobRecord& job,
+[[nodiscard]] Timestamp expectedEnd(const model::Tables& tables, const model::JobRecord& job,
                                     const model::AttemptRecord& attempt, Timestamp now);
-
-// Since when it holds its capacity, as far as time limits go.
-[[nodiscard]] inline Timestamp sinceOf(const model::AttemptRecord& attempt) {
-  return attempt.startedAt.micros != 0 ? attempt.startedAt : attempt.plannedAt;
-}
 
 class Running {
  public:
@@ -34,36 +30,56 @@ class Running {
   [[nodiscard]] const std::set<AttemptId>& stopping() const { return stopping_; }
   // For whom others are being stopped, and how many.
   [[nodiscard]] const std::map<JobId, std::size_t>& stoppingFor() const { return stoppingFor_; }
-  // Of arrays of which only so many elements may run at a time: how many hold capacity.
-  [[nodiscard]] const std::map<JobId, std::uint32_t>& elements() const { return elements_; }
   [[nodiscard]] bool areSpot() const { return spot_ > 0; }
+  // Of arrays of which only so many may run: how many do.
+  [[nodiscard]] const std::map<JobId, std::uint32_t>& elements() const { return elements_; }
 
   // Those that may be stopped for others, if these have the better right: by queue, and spot apart.
   using Group = std::pair<QueueId, bool>;
   [[nodiscard]] const std::map<Group, std::set<AttemptId>>& victims() const { return victims_; }
 
+  // Jobs that end alike: after as long, counted from when they began.
+  struct Kind {
+    UserId user;
+    std::uint32_t size = 0;
+    Duration limit;
+    auto operator<=>(const Kind&) const = default;
+  };
+  using Begun = std::set<std::pair<Timestamp, AttemptId>>;
+
   // One after the other, who is expected to go first. It must not change meanwhile.
   class Releases {
    public:
-    Releases(const Running& running, Timestamp now);
+    Releases(const model::Tables& tables, const Running& running, Timestamp now)
+        : tables_(tables), running_(running), now_(now) {}
     struct Release {
       Timestamp at;
       AttemptId attempt;
+      auto operator<=>(const Release&) const = default;
     };
     [[nodiscard]] std::optional<Release> next();
 
    private:
-    using Ends = std::set<std::pair<std::int64_t, AttemptId>>;
-    const Running& running_;
-    // It is counted by what was learnt of such jobs, and that is not over yet.
-    [[nodiscard]] bool isLearnt(AttemptId attempt) const;
-    [[nodiscard]] Ends::const_iterator pastLearnt(Ends::const_iterator at, const Ends& of) const;
+    // Of one kind those that are expected to end as learnt, or those that have run longer.
+    struct Lane {
+      Release first;
+      const Kind* kind;
+      const Begun* begun;
+      Begun::const_iterator at;
+      std::optional<Duration> learnt;  // of the first of the two
+      Begun::const_iterator end;
+      bool operator<(const Lane& other) const { return first > other.first; }
+    };
+    void begin();
+    void add(Lane lane);
+    [[nodiscard]] std::optional<Duration> learntOf(const Begun& begun) const;
 
+    const model::Tables& tables_;
+    const Running& running_;
     Timestamp now_;
+    bool hasBegun_ = false;
     std::set<AttemptId>::const_iterator stopping_;
-    Ends::const_iterator learnt_;
-    Ends::const_iterator limited_;
-    Ends::const_iterator endless_;
+    std::vector<Lane> lanes_;  // a heap, the soonest first
   };
 
  private:
@@ -74,10 +90,7 @@ class Running {
   std::size_t spot_ = 0;
   std::map<Group, std::set<AttemptId>> victims_;
   std::map<JobId, std::uint32_t> elements_;
-  std::set<std::pair<std::int64_t, AttemptId>> learnt_;  // likewise, of those that are learnt of
-  std::map<AttemptId, Timestamp> learntEnd_;
-  std::set<std::pair<std::int64_t, AttemptId>> limited_;  // by their end, in microseconds
-  std::set<std::pair<std::int64_t, AttemptId>> endless_;  // the newest first
+  std::map<Kind, Begun> kinds_;
 };
 
 }  // namespace bole::scheduler

@@ -43,10 +43,10 @@ class Cycle {
         outlook_(outlook),
         now_(outlook.now()),
         order_(now_.queues()),
+        elements_(outlook.running().elements()),
         stoppingFor_(outlook.running().stoppingFor()),
         reclaim_(tables, outlook.running(), now),
         reclaims_(mayReclaim(tables) || outlook.running().areSpot()),
-        elements_(outlook.running().elements()),
         reserve_(tables, outlook.running(), now) {
     if (reclaims_ || !stoppingFor_.empty()) later_ = &outlook.later();
   }
@@ -77,16 +77,18 @@ class Cycle {
     // What has started just now can be stopped or waited for only once that is on record.
     if (!plan_.starts.empty() && !refused_.empty() && (reclaims_ || startsSpot_ || unkeptFor_))
       lookAgainAt(time_);
+    waiting_.reserve(queue.size() - std::min(queue.size(), started_.size()));
     for (const auto* of : refused_) explainTo(*of);
     for (const auto& booking : tables_.policy->bookings) {
       for (const auto at : {booking.from, booking.to})
         if (at > time_ && started_.size() < queue.size()) lookAgainAt(at);
     }
+    plan_.waiting.reserve(queue.size() - std::min(queue.size(), started_.size()));
     for (const auto id : queue) {
       if (started_.contains(id) || !tables_.jobs.find(id)) continue;
       const auto why = waiting_.find(id);
-      plan_.waiting.push_back(
-          {id, why == waiting_.end() ? std::vector<model::Reason>{{}} : why->second});
+      auto reasons = why == waiting_.end() ? std::vector<model::Reason>(1) : std::move(why->second);
+      plan_.waiting.push_back({id, std::move(reasons)});
     }
     return std::move(plan_);
   }
@@ -110,7 +112,9 @@ class Cycle {
                                   [&](const Reserved& own) { return own.job == job.id; });
     auto why = obstacles(kept ? *unkept_ : now_, job);
     if (auto ahead = aheadOf(job)) why = {std::move(*ahead)};
-    for (const auto& [turn, other] : of.jobs) waiting_[other->id] = why;
+    for (const auto& [turn, other] : of.jobs)
+      if (other != &job) waiting_[other->id] = why;
+    waiting_[job.id] = std::move(why);
   }
 
   bool start(const model::JobRecord& job) {
@@ -323,10 +327,10 @@ class Cycle {
   World& now_;
   World* later_ = nullptr;  // set where anything is or may be stopped for another
   Order order_;
+  std::map<JobId, std::uint32_t> elements_;  // of arrays with a most: how many hold capacity
   const std::map<JobId, std::size_t>& stoppingFor_;  // how many are being stopped for a job
   Reclaim reclaim_;
   bool reclaims_;
-  std::map<JobId, std::uint32_t> elements_;  // of arrays with a most: how many hold capacity
   std::map<QueueId, std::optional<Timestamp>> opens_;
   model::Plan plan_;
   std::unordered_set<JobId> started_;
@@ -352,7 +356,7 @@ class Cycle {
 model::Plan plan(const model::Tables& tables, const std::vector<JobId>& queue, Timestamp now,
                  const Options& options) {
   Outlook outlook;
-  outlook.bring(tables, now, false);
+  outlook.bring(tables, now, options.learnFrom);
   return planFrom(outlook, tables, queue, now, options);
 }
 

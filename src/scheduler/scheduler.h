@@ -19,6 +19,9 @@ namespace bole::scheduler {
 
 struct Options {
   std::size_t maxJobs = 100'000;
+  // From this job on nodes are chosen by what they are worth to jobs such as have come so far;
+  // before, by how little is left over.
+  std::size_t learnFrom = 64;
 };
 
 // `queue`: QUEUED jobs of `tables`, in any order; the policy stands in `tables`.

@@ -1,7 +1,7 @@
 #include "scheduler/shelves.h"
 
 #include <algorithm>
-#include <tuple>
+#include <functional>
 
 namespace bole::scheduler {
 namespace {
@@ -9,16 +9,16 @@ namespace {
 constexpr std::size_t kMostListings = 1024;
 constexpr std::size_t kManyShelves = 8192;
 
-auto keyOf(const model::GpuRequest& gpus) {
-  return std::tie(gpus.count, gpus.share, gpus.shareMemory, gpus.memoryMin, gpus.memoryMax,
-                  gpus.computeMin, gpus.models);
-}
-
 }  // namespace
 
-bool Shelves::AskLess::operator()(const Key& a, const Key& b) const {
-  if (keyOf(*a.first) != keyOf(*b.first)) return keyOf(*a.first) < keyOf(*b.first);
-  return *a.second < *b.second;
+std::size_t Shelves::HashAsk::operator()(const AskKey& key) const {
+  auto hash =
+      std::uint64_t{key.gpus->count} << 16U ^ static_cast<std::uint64_t>(key.gpus->share.value);
+  hash = hash * 0x9E3779B97F4A7C15ULL +
+         static_cast<std::uint64_t>(key.gpus->memoryMin.value_or(Bytes()).value);
+  for (const auto& gpuModel : key.gpus->models)
+    hash = hash * 0xBF58476D1CE4E5B9ULL + std::hash<std::string>()(gpuModel);
+  return hash ^ hash >> 31U ^ key.labels->size();
 }
 
 void Shelves::put(std::uint32_t node, const GpuState& state, const Beside& free) {
@@ -31,10 +31,10 @@ void Shelves::put(std::uint32_t node, const GpuState& state, const Beside& free)
 }
 
 Listing& Shelves::listingOf(const model::TaskShape& task) {
-  auto known = listings_.find({&task.gpus, &task.nodeLabels});
+  auto known = listings_.find(AskKey{&task.gpus, &task.nodeLabels});
   if (known == listings_.end()) {
     auto listing = std::make_unique<Listing>(Listing{Ask(task.gpus, task.nodeLabels), {}, {}, {}});
-    const AskLess::Key key{&listing->ask.gpus(), &listing->ask.labels()};
+    const AskKey key{&listing->ask.gpus(), &listing->ask.labels()};
     known = listings_.emplace(key, std::move(listing)).first;
   }
   catchUp(*known->second);
@@ -71,35 +71,6 @@ Shelves::GpusFree Shelves::gpusFree(const Listing& listing) const {
     }
   }
   return free;
-}
-
-GpuFree Shelves::largestPart(Listing& listing) const {
-  GpuFree largest;
-  const auto& request = listing.ask.gpus();
-  double most = -1;
-  for (const auto& [state, nodes] : shelves_) {
-    if (nodes.size() == 0) continue;
-    const auto& hardware = hardware_.at(state->hardware);
-    const auto& on = listing.ask.on(state->hardware, hardware);
-    for (std::size_t i = 0; i < state->free.size(); ++i) {
-      const auto gpu = hardware.order[i];
-      if (on.ofGpu[gpu] < 0) continue;
-      // Memory is of use only with a share beside it.
-      auto part = state->free[i];
-      const auto ofShare = hardware.like->gpus[gpu].memory.value / kWholeGpu.value * part.share;
-      if (request.share.value == 0 || part.share == 0) part.memory = std::min(part.memory, ofShare);
-      const auto& wanted = on.grants[static_cast<std::size_t>(on.ofGpu[gpu])];
-      const auto ratio = [](std::int64_t have, std::int64_t need) {
-        return static_cast<double>(have) / static_cast<double>(std::max<std::int64_t>(need, 1));
-      };
-      const auto ofWanted =
-          std::min(ratio(part.share, wanted.share.value), ratio(part.memory, wanted.memory.value));
-      if (ofWanted < most || (ofWanted == most && !(largest < part))) continue;
-      most = ofWanted;
-      largest = part;
-    }
-  }
-  return largest;
 }
 
 std::int64_t Shelves::mostCpus(const Listing& listing, std::int64_t memory) const {

@@ -6,7 +6,6 @@
 // No answer depends on the order in which shelves came up.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -53,8 +52,20 @@ class Shelves {
     std::int64_t mostOnOne = 0;  // GPUs that have it, of one node
   };
   [[nodiscard]] GpusFree gpusFree(const Listing& listing) const;
-  // What is free of the one of its GPUs that comes nearest to what one replica takes.
-  [[nodiscard]] GpuFree largestPart(Listing& listing) const;
+  // Calls visit(const model::Gpu&, const GpuFree&) for all GPUs that the request means, of each
+  // state once; in no order that means anything.
+  template <class Visit>
+  void forEachPart(Listing& listing, Visit&& visit) const {
+    for (const auto& [state, nodes] : shelves_) {
+      if (nodes.size() == 0) continue;
+      const auto& hardware = hardware_.at(state->hardware);
+      const auto& on = listing.ask.on(state->hardware, hardware);
+      for (std::size_t i = 0; i < state->free.size(); ++i) {
+        const auto gpu = hardware.order[i];
+        if (on.ofGpu[gpu] >= 0) visit(hardware.like->gpus[gpu], state->free[i]);
+      }
+    }
+  }
   // The most on one node that has the GPUs for a replica; 0 where none has.
   [[nodiscard]] std::int64_t mostCpus(const Listing& listing, std::int64_t memory) const;
   [[nodiscard]] std::int64_t mostMemory(const Listing& listing) const;
@@ -72,17 +83,22 @@ class Shelves {
     const GpuState* state;  // the key in byState_
     Shelf nodes;
   };
-  struct AskLess {
-    using Key = std::pair<const model::GpuRequest*,
-                          const std::vector<std::pair<std::string, std::string>>*>;
-    bool operator()(const Key& a, const Key& b) const;
+  struct AskKey {
+    const model::GpuRequest* gpus;
+    const std::vector<std::pair<std::string, std::string>>* labels;
+    bool operator==(const AskKey& other) const {
+      return *gpus == *other.gpus && *labels == *other.labels;
+    }
+  };
+  struct HashAsk {
+    std::size_t operator()(const AskKey& key) const;
   };
 
   HardwareTable hardware_;
   std::vector<OnShelf> shelves_;
-  std::unordered_map<GpuState, ShelfId, HashState> byState_;  // never iterated
-  std::vector<ShelfId> at_;                                   // of each node
-  std::map<AskLess::Key, std::unique_ptr<Listing>, AskLess> listings_;
+  std::unordered_map<GpuState, ShelfId, HashState> byState_;                // never iterated
+  std::vector<ShelfId> at_;                                                 // of each node
+  std::unordered_map<AskKey, std::unique_ptr<Listing>, HashAsk> listings_;  // never iterated
 };
 
 }  // namespace bole::scheduler

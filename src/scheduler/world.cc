@@ -8,7 +8,6 @@
 #include "model/use.h"
 #include "scheduler/links.h"
 #include "scheduler/match.h"
-#include "scheduler/running.h"
 
 namespace bole::scheduler {
 namespace {
@@ -22,17 +21,12 @@ std::shared_ptr<const model::Node> withoutMarks(const model::NodeRecord& record)
   return whole;
 }
 
-// Nodes that are drained or down are as good as lost to who looks for a place.
-bool isThere(const model::NodeRecord& record, bool empty) {
-  return empty ? record.present : isOpen(record);
-}
-
-std::vector<std::shared_ptr<const model::Node>> presentIn(const model::Tables& tables, bool empty) {
+std::vector<std::shared_ptr<const model::Node>> presentIn(const model::Tables& tables, Of of) {
   std::vector<std::shared_ptr<const model::Node>> nodes;
   tables.nodes.forEach([&](NodeId, const model::NodeRecord& record) {
-    if (!isThere(record, empty)) return true;
-    nodes.push_back(empty && !record.marks.empty() && record.probed ? withoutMarks(record)
-                                                                    : record.node);
+    if (!record.present) return true;
+    const bool isMarked = !record.marks.empty() && record.probed;
+    nodes.push_back(of == Of::kEmpty && isMarked ? withoutMarks(record) : record.node);
     return true;
   });
   return nodes;
@@ -50,19 +44,17 @@ bool isIdleOn(const FreeNode& free, std::size_t gpu) {
   return isIdle(free.node->gpus[gpu], {free.share[gpu].value, free.gpuMemory[gpu].value});
 }
 
-// Of the node that `free` points to.
 void fill(FreeNode& free, const model::NodeRecord& record, Of of) {
   const bool empty = of == Of::kEmpty;
-  const auto& node = *free.node;
-  free.cpus = empty ? node.cpus : node.cpus - record.cpusUsed;
-  free.memory = empty ? node.memory : node.memory - record.memoryUsed;
+  free.cpus = empty ? free.node->cpus : free.node->cpus - record.cpusUsed;
+  free.memory = empty ? free.node->memory : free.node->memory - record.memoryUsed;
   free.idleCount = 0;
-  const auto gpus = node.gpus.size();
+  const auto gpus = free.node->gpus.size();
   free.share.resize(gpus);
   free.gpuMemory.resize(gpus);
   free.idle.resize(gpus);
   for (std::size_t i = 0; i < gpus; ++i) {
-    const auto& gpu = node.gpus[i];
+    const auto& gpu = free.node->gpus[i];
     free.share[i] = empty ? kWholeGpu : kWholeGpu - record.gpuUsed[i];
     free.gpuMemory[i] = empty ? gpu.memory : gpu.memory - record.gpuMemoryUsed[i];
     free.idle[i] = isIdleOn(free, i);
@@ -88,25 +80,23 @@ GpuState stateOf(const FreeNode& free, const Hardware& hardware) {
 
 // No less than nothing.
 Beside ofUse(const FreeNode& free) {
+  if (free.node->health != model::GpuHealth::kHealthy) return {};
   return {std::max<std::int64_t>(free.cpus.value, 0), std::max<std::int64_t>(free.memory.value, 0)};
 }
 
 }  // namespace
 
 World::World(const model::Tables& tables, Of of, Timestamp now)
-    : time_(now),
-      present_(presentIn(tables, of == Of::kEmpty)),
-      queues_(*tables.policy, plain(present_), now) {
+    : present_(presentIn(tables, of)), queues_(*tables.policy, plain(present_), now) {
   tables.nodes.forEach([&](NodeId id, const model::NodeRecord& record) {
-    if (!isThere(record, of == Of::kEmpty)) return true;
-    const auto& node = *present_[nodes_.size()];
+    if (!record.present) return true;
     byId_[id] = nodes_.size();
     FreeNode free;
     free.id = id;
-    free.node = &node;
-    free.hardware = shelves_.hardwareOf(node);
+    free.node = present_[nodes_.size()].get();
+    free.hardware = shelves_.hardwareOf(*free.node);
     fill(free, record, of);
-    mostGpus_ = std::max(mostGpus_, node.gpus.size());
+    mostGpus_ = std::max(mostGpus_, free.node->gpus.size());
     nodes_.push_back(std::move(free));
     return true;
   });
@@ -118,16 +108,24 @@ World::World(const model::Tables& tables, Of of, Timestamp now)
   }
   settle();
   if (of == Of::kEmpty) return;
+  count(tables);
   remember(tables, now);
+}
+
+void World::count(const model::Tables& tables) {
   tables.attempts.forEach([&](AttemptId, const model::AttemptRecord& attempt) {
     if (attempt.live) countIn(*tables.jobs.find(attempt.job), attempt);
     return true;
   });
 }
 
+void World::recount(const model::Tables& tables, Timestamp now) {
+  BOLE_ASSERT(undo_.empty());
+  queues_ = Queues(*tables.policy, plain(present_), now);
+  count(tables);
+}
+
 void World::remember(const model::Tables& tables, Timestamp now) {
-  time_ = now;
-  queues_.setTime(now);
   queues_.forget();
   const auto halfLife = tables.policy->halfLife;
   if (halfLife.value <= 0) return;
@@ -139,16 +137,16 @@ void World::remember(const model::Tables& tables, Timestamp now) {
 
 void World::countIn(const model::JobRecord& job, const model::AttemptRecord& attempt) {
   const auto queue = queues_.indexOf(job.shape->queue);
-  const auto hold = holdOf(job, sinceOf(attempt));
-  queues_.add(queue, Amount(), hold, 1);
-  for (const auto& rank : attempt.ranks) queues_.add(queue, amountOf(*job.shape, rank), hold);
+  queues_.add(queue, Amount(), holdOf(job), 1);
+  for (const auto& rank : attempt.ranks)
+    queues_.add(queue, amountOf(*job.shape, rank), holdOf(job));
 }
 
 void World::countOut(const model::JobRecord& job, const model::AttemptRecord& attempt) {
   const auto queue = queues_.indexOf(job.shape->queue);
-  const auto hold = holdOf(job, sinceOf(attempt));
-  queues_.remove(queue, Amount(), hold, 1);
-  for (const auto& rank : attempt.ranks) queues_.remove(queue, amountOf(*job.shape, rank), hold);
+  queues_.remove(queue, Amount(), holdOf(job), 1);
+  for (const auto& rank : attempt.ranks)
+    queues_.remove(queue, amountOf(*job.shape, rank), holdOf(job));
 }
 
 void World::update(NodeId id, const model::NodeRecord& record) {
@@ -173,9 +171,19 @@ void World::settle() {
   for (const auto n : moved_) {
     isMoved_[n] = false;
     const auto& free = nodes_[n];
-    shelves_.put(n, stateOf(free, shelves_.hardware(free.hardware)), free.beside());
+    const auto state = stateOf(free, shelves_.hardware(free.hardware));
+    shelves_.put(n, state, free.beside());
+    if (appraiser_) appraiser_->put(n, state, free.beside());
   }
   moved_.clear();
+}
+
+void World::value(const model::Tables& tables, const Lesson& lesson) {
+  settle();
+  appraiser_ = Appraiser::make(tables, lesson, shelves_, nodes_.size());
+  if (!appraiser_) return;
+  for (std::uint32_t n = 0; n < nodes_.size(); ++n)
+    appraiser_->put(n, shelves_.stateOn(shelves_.shelfOf(n)), nodes_[n].beside());
 }
 
 Listing& World::listingOf(const model::TaskShape& task) {
@@ -229,6 +237,15 @@ std::optional<std::size_t> World::tightest(const Listing& listing, const Beside&
     if (const auto node = shelf.first(all)) offer(*node, fit.preference);
   }
   return best;
+}
+
+std::optional<std::size_t> World::best(Listing& listing, const Beside& each, std::int64_t ranks,
+                                       const Refused& refused) {
+  const auto plain = tightest(listing, each, ranks, refused);
+  if (!plain || !appraiser_ || only_ || !refused.empty()) return plain;
+  const auto valued = appraiser_->best(listing.ask, each, ranks);
+  if (!valued || roomOn(*valued, listing, each, ranks) < ranks) return plain;
+  return *valued;
 }
 
 std::optional<World::Place> World::roomiest(const Listing& listing, const Beside& each,
@@ -369,7 +386,7 @@ std::optional<Queues::Refusal> World::refusal(const Claim& claim, std::uint32_t 
   gpus.resize(std::min<std::size_t>(gpus.size(), shape.tasks[task].gpus.count));
   return queues_.refusal(queues_.indexOf(shape.queue),
                          queues_.amountOf(shape.tasks[task], *nodes_[node].node, gpus),
-                         holdOf(claim, time_));
+                         holdOf(claim));
 }
 
 bool World::begin(const Claim& claim) {
@@ -382,7 +399,7 @@ bool World::begin(const Claim& claim) {
 void World::count(const Claim& claim, std::int64_t jobs) {
   Change change{kNowhere, {}, {}, {}};
   change.queue = queues_.indexOf(claim.shape.queue);
-  change.hold = holdOf(claim, time_);
+  change.hold = holdOf(claim);
   change.jobs = jobs;
   put(std::move(change));
 }
@@ -405,7 +422,7 @@ void World::take(const Claim& claim, const model::RankPlacement& rank) {
   Change change{byId_.at(rank.node), task.cpus, task.memory, partsOf(rank)};
   change.queue = queues_.indexOf(claim.shape.queue);
   change.amount = amountOf(claim.shape, rank);
-  change.hold = holdOf(claim, time_);
+  change.hold = holdOf(claim);
   put(std::move(change));
 }
 
@@ -442,26 +459,21 @@ void World::hold(const Claim& claim, const std::vector<model::RankPlacement>& ra
     }
     change.queue = queues_.indexOf(shape.queue);
     change.amount = amountOf(shape, rank);
-    change.hold = holdOf(claim, time_);
+    change.hold = holdOf(claim);
     put(std::move(change));
   }
 }
 
-void World::giveBack(const model::JobRecord& job, const model::AttemptRecord& attempt) {
-  const auto& shape = *job.shape;
-  const auto hold = holdOf(job, sinceOf(attempt));
-  Change one{kNowhere, {}, {}, {}};
-  one.queue = queues_.indexOf(shape.queue);
-  one.hold = hold;
-  one.jobs = -1;
-  put(std::move(one));
-  for (const auto& rank : attempt.ranks) {
+void World::giveBack(const Claim& claim, const std::vector<model::RankPlacement>& ranks) {
+  const auto& shape = claim.shape;
+  count(claim, -1);
+  for (const auto& rank : ranks) {
     const auto at = byId_.find(rank.node);
     const auto& task = shape.tasks[rank.task];
     Change change{at == byId_.end() ? kNowhere : at->second, task.cpus, task.memory, partsOf(rank)};
     change.queue = queues_.indexOf(shape.queue);
     change.amount = amountOf(shape, rank);
-    change.hold = hold;
+    change.hold = holdOf(claim);
     change.taken = false;
     put(std::move(change));
   }
@@ -478,7 +490,7 @@ void World::charge(const Claim& claim, const std::vector<model::RankPlacement>& 
     Change change{kNowhere, {}, {}, {}};
     change.queue = queues_.indexOf(shape.queue);
     change.amount = amountOf(shape, rank);
-    change.hold = holdOf(claim, time_);
+    change.hold = holdOf(claim);
     put(std::move(change));
   }
 }

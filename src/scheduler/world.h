@@ -5,7 +5,6 @@
 // up to what has changed, no more.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -13,6 +12,7 @@
 
 #include "model/event.h"
 #include "model/tables.h"
+#include "scheduler/appraiser.h"
 #include "scheduler/claim.h"
 #include "scheduler/queues.h"
 #include "scheduler/shelves.h"
@@ -38,11 +38,6 @@ struct FreeNode {
   return {task.cpus.value, task.memory.value};
 }
 
-// May anything be placed on the node?
-[[nodiscard]] inline bool isOpen(const model::NodeRecord& record) {
-  return record.present && record.node->health == model::GpuHealth::kHealthy;
-}
-
 // Of which moment.
 enum class Of : std::uint8_t {
   kNow,
@@ -51,14 +46,12 @@ enum class Of : std::uint8_t {
 
 class World {
  public:
-  // The tables' nodes outlive it.
   World(const model::Tables& tables, Of of, Timestamp now);
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
   [[nodiscard]] const std::vector<FreeNode>& nodes() const { return nodes_; }
   [[nodiscard]] const Queues& queues() const { return queues_; }
-  [[nodiscard]] Timestamp time() const { return time_; }
 
   // ---- where is room?
 
@@ -80,6 +73,9 @@ class World {
   [[nodiscard]] std::optional<std::size_t> tightest(const Listing& listing, const Beside& each,
                                                     std::int64_t ranks,
                                                     const Refused& refused = {}) const;
+  // The same by what nodes are worth to the jobs to come, where that is known (appraiser.h).
+  [[nodiscard]] std::optional<std::size_t> best(Listing& listing, const Beside& each,
+                                                std::int64_t ranks, const Refused& refused = {});
   // The node that takes the most replicas, at most `most`; the best by preference of equals.
   [[nodiscard]] std::optional<Place> roomiest(const Listing& listing, const Beside& each,
                                               std::int64_t most, const Refused& refused = {}) const;
@@ -131,7 +127,7 @@ class World {
   // the queue is charged with all.
   void hold(const Claim& claim, const std::vector<model::RankPlacement>& ranks);
   // What a live attempt holds is free again, and counted no more.
-  void giveBack(const model::JobRecord& job, const model::AttemptRecord& attempt);
+  void giveBack(const Claim& claim, const std::vector<model::RankPlacement>& ranks);
   // What of one GPU.
   struct GpuPart {
     std::uint32_t gpu;
@@ -160,8 +156,12 @@ class World {
   // The attempt of the job lives, or lives no more: as queues count it.
   void countIn(const model::JobRecord& job, const model::AttemptRecord& attempt);
   void countOut(const model::JobRecord& job, const model::AttemptRecord& attempt);
+  // All that queues hold, anew: what is booked has come nearer.
+  void recount(const model::Tables& tables, Timestamp now);
   // What queues have used in the past, as of `now`.
   void remember(const model::Tables& tables, Timestamp now);
+  // Nodes are valued by what is learnt from these jobs; none: by preference alone.
+  void value(const model::Tables& tables, const Lesson& lesson);
   // Bounds what is kept between two jobs.
   void forget() { shelves_.forget(); }
 
@@ -194,18 +194,19 @@ class World {
   void take(const Claim& claim, const model::RankPlacement& rank);
   void touch(std::size_t node);
   void settle();
+  void count(const model::Tables& tables);
   [[nodiscard]] std::vector<GpuPart> partsOf(const model::RankPlacement& rank) const;
   void count(const Claim& claim, std::int64_t jobs);
   [[nodiscard]] Amount amountOf(const model::JobShape& shape,
                                 const model::RankPlacement& rank) const;
 
-  Timestamp time_;
   std::vector<std::shared_ptr<const model::Node>> present_;  // by id
   Queues queues_;
-  std::vector<FreeNode> nodes_;  // the same
-  std::map<NodeId, std::size_t> byId_;
+  std::vector<FreeNode> nodes_;                   // the same
+  std::unordered_map<NodeId, std::size_t> byId_;  // never iterated
   std::vector<Change> undo_;
   Shelves shelves_;
+  std::unique_ptr<Appraiser> appraiser_;
   std::vector<bool> isMoved_;         // of each node: changed since it was put on its shelf
   std::vector<std::uint32_t> moved_;  // these nodes
   Beside freeInAll_;

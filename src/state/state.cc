@@ -178,7 +178,6 @@ struct Folder {
     attempt.ranks = event.ranks;
     attempt.plannedAt = time;
     attempt.leapsBefore = state.tables_.leaps;
-    attempt.expected = model::learntRunTime(state.tables_, *job).value_or(Duration(0));
     state.tables_.attempts.put(event.attempt, std::move(attempt));
     state.live_.insert(event.attempt);
     raise(state.tables_.lastAttempt, event.attempt.value);

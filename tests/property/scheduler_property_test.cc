@@ -148,7 +148,7 @@ TEST(Property, NobodyIsStoppedInVain) {
     auto after = small.cloud;
     after.follow(plan, small.now());
     for (const auto victim : stopped) after.requeue(victim);
-    const auto next = after.plan({}, small.now());
+    const auto next = after.plan(small.options(), small.now());
     std::set<JobId> started;
     for (const auto& start : next.starts) started.insert(start.job);
     bool othersStop = false;
@@ -194,7 +194,7 @@ TEST(Property, TheOrderOfAskingDoesNotMatter) {
     auto other = small.cloud;
     for (std::size_t i = other.queue.size(); i > 1; --i)
       std::swap(other.queue[i - 1], other.queue[small.below(i)]);
-    const auto again = other.plan({}, small.now());
+    const auto again = other.plan(small.options(), small.now());
     ASSERT_EQ(again.starts.size(), plan.starts.size());
     for (std::size_t i = 0; i < plan.starts.size(); ++i) {
       EXPECT_EQ(again.starts[i].job, plan.starts[i].job);
@@ -288,10 +288,11 @@ TEST(Property, APlannerThatLivesPlansAsAFreshOne) {
       small.turn();
       if (small.chance(10)) small.changeHardware();
       if (small.chance(5)) small.changePolicy();
+      if (small.chance(20)) small.learn();
       auto queue = small.cloud.queue;
       if (small.chance(30)) queue.resize(small.below(queue.size() + 1));
-      const auto plan = planner.plan(small.cloud.tables, queue, small.now(), {});
-      expectSame(plan, scheduler::plan(small.cloud.tables, queue, small.now(), {}));
+      const auto plan = planner.plan(small.cloud.tables, queue, small.now(), small.options());
+      expectSame(plan, scheduler::plan(small.cloud.tables, queue, small.now(), small.options()));
       if (testing::Test::HasFailure()) return;
       if (small.chance(80)) small.follow(plan);
     }

@@ -8,6 +8,7 @@
 namespace bole::test {
 
 SmallCloud::SmallCloud(std::uint64_t seed, Making making) : random_(seed), making_(making) {
+  if (seed % 2 == 0) options_.learnFrom = 1;
   addNodes();
   leaves_ = {model::kDefaultQueue};
   if (making_.queues) addQueues();
@@ -78,7 +79,7 @@ void SmallCloud::addJob() {
     shape.preemptible = !chance(20);
   }
   if (!scheduler::canEverRun(cloud.tables, shape)) return;
-  cloud.queued(shape, now_);
+  cloud.queued(shape, now_, UserId(1 + below(3)));
 }
 
 void SmallCloud::turn() {
@@ -113,9 +114,30 @@ void SmallCloud::changeHardware() {
   cloud.tables.nodes.edit(id)->node = std::make_shared<const model::Node>(std::move(node));
 }
 
+void SmallCloud::learn() {
+  model::RunTimes times;
+  times.id = UserId(1 + below(3));
+  for (std::uint32_t size = 0; size < 3; ++size)
+    times.sizes.push_back({size, {minutes(static_cast<std::int64_t>(1 + below(60)))}});
+  cloud.tables.runTimes.put(times.id, times);
+  model::QueueUse use;
+  use.id = leaves_[below(leaves_.size())];
+  use.at = now_;
+  use.gpus = static_cast<double>(below(4000));
+  cloud.tables.queueUse.put(use.id, use);
+}
+
 void SmallCloud::changePolicy() {
   auto policy = *cloud.tables.policy;
   policy.patience = minutes(static_cast<std::int64_t>(1 + below(20)));
+  policy.bookings.clear();
+  if (chance(30)) {
+    const auto from = now_ + minutes(static_cast<std::int64_t>(below(60)));
+    model::Amounts amounts;
+    amounts.gpus = kWholeGpu * static_cast<std::int64_t>(1 + below(3));
+    policy.bookings.push_back(
+        {"b", leaves_[below(leaves_.size())], amounts, from, from + hours(1)});
+  }
   policy.halfLife = hours(static_cast<std::int64_t>(below(48)));
   cloud.tables.policy = std::make_shared<const model::Policy>(policy);
 }

@@ -33,11 +33,15 @@ class SmallCloud {
   [[nodiscard]] Timestamp now() const { return now_; }
   // A GPU fails or is whole again, or a node joins.
   void changeHardware();
-  // Another patience or half-life.
+  // How long a user's jobs ran, and what a queue used.
+  void learn();
+  // Another patience or half-life, and something booked.
   void changePolicy();
   // Everything the plan decides happens, and what it stops is gone at once or later, by chance.
   void follow(const model::Plan& plan);
-  [[nodiscard]] model::Plan plan() const { return cloud.plan({}, now_); }
+  [[nodiscard]] model::Plan plan() const { return cloud.plan(options(), now_); }
+  // In every other cloud nodes are chosen by their value from the first job on.
+  [[nodiscard]] scheduler::Options options() const { return options_; }
 
   [[nodiscard]] std::size_t below(std::size_t n) { return n == 0 ? 0 : random_() % n; }
   [[nodiscard]] bool chance(unsigned percent) { return below(100) < percent; }
@@ -49,6 +53,7 @@ class SmallCloud {
 
   std::mt19937_64 random_;
   Making making_;
+  scheduler::Options options_;
   Timestamp now_ = kNow;
   std::vector<QueueId> leaves_;
 };

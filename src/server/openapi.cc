@@ -202,7 +202,9 @@ std::string parameters(const Route& route) {
     if (segment.front() != '{') continue;
     const auto name = segment.substr(1, segment.size() - 2);
     out += parameter(name, "path", "string",
-                     name == "job" ? "number or name of a job" : "64 lower case hex digits");
+                     name == "job"    ? "number or name of a job"
+                     : name == "node" ? "name of a machine"
+                                      : "64 lower case hex digits");
   }
   for (const auto& field : route.query) {
     out += (out.empty() ? "" : ",") +

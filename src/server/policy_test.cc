@@ -223,6 +223,30 @@ TEST_F(PolicyApi, OnlyWhoRunsTheServerSetsIt) {
   EXPECT_EQ(other.get("/v1/policy").body, house_.client().get("/v1/policy").body);
 }
 
+TEST_F(PolicyApi, OnlyWhoRunsTheServerSaysHowMachinesAreUsed) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
+  constexpr uid_t kNobody = 65534;
+  auto other = house_.clientOf(kNobody);
+  const auto node = house_.client().get("/v1/nodes").json()["nodes"][0]["name"].get<std::string>();
+  const auto path = "/v1/nodes/" + node;
+  const std::string down = R"({"health":"down"})";
+  EXPECT_EQ(other.request("POST", path + "/health", down).status, 403);
+  EXPECT_EQ(other.request("POST", path + "/labels", R"({"set":[["a","b"]]})").status, 403);
+  EXPECT_EQ(other.get("/v1/snapshot").status, 403);
+  EXPECT_EQ(house_.client().get("/v1/nodes").json()["nodes"][0]["health"], "healthy");
+  EXPECT_EQ(house_.client().request("POST", path + "/health", down).status, 200);
+  EXPECT_EQ(other.get("/v1/nodes").json()["nodes"][0]["health"], "down");
+  EXPECT_EQ(house_.client().get("/v1/snapshot").status, 200);
+}
+
+TEST_F(PolicyApi, ASnapshotHasNoTextInIt) {
+  house_.add(jobIn("default", 1, "secret-name"));
+  const auto snapshot = house_.client().get("/v1/snapshot");
+  EXPECT_EQ(snapshot.status, 200);
+  EXPECT_EQ(snapshot.body.find("secret-name"), std::string::npos);
+  EXPECT_EQ(snapshot.json()["jobs"].size(), 1);
+}
+
 TEST_F(PolicyApi, AJobMakesRoomAndSaysForWhom) {
   put("queues: {lab: {guaranteed: {gpus: 2}}}\n");
   const auto borrower = house_.add(jobIn("default", 4, "borrower"));

@@ -227,6 +227,7 @@ def call_everything(call, bole):
     holds_and_waits(call)
     uploads(call)
     shares(call)
+    operates(call)
     errors(call)
     call("GET", "/v1/events?from=1&limit=3", expect=200)
     call("GET", "/v1/events?kind=job.submitted", expect=200)
@@ -296,6 +297,33 @@ def shares(call):
     call("PUT", "/v1/policy", {"text": "queues: []"}, expect=400)
     call("PUT", "/v1/policy", {"text": "queues: {}", "nope": 1}, expect=400)
     call("PUT", "/v1/policy", {"text": "queues: {}"}, expect=200)
+
+
+def operates(call):
+    node = call("GET", "/v1/nodes", expect=200)["nodes"][0]["name"]
+    drained = call("POST", f"/v1/nodes/{node}/health",
+                   {"health": "draining", "gpu": 1, "lasts": 3_600_000_000, "why": "too hot"}, expect=200)
+    assert drained["health"] == "healthy", drained
+    gpu = call("GET", "/v1/gpus", expect=200)["gpus"][1]
+    assert gpu["health"] == "draining" and gpu["why"] == "too hot" and gpu["healthy_at"] > 0, gpu
+    assert call("POST", f"/v1/nodes/{node}/health", {"health": "down"}, expect=200)["health"] == "down"
+    job = call("POST", "/v1/jobs", request_of("name: late\ngpus: 4\ncommand: 'true'\narray: 0-1%1"), expect=201)["jobs"][0]
+    assert job["count"] == 2, job
+    call("POST", "/v1/jobs", request_of("name: after\nafter: late\ncommand: 'true'", dry_run=True), expect=200)
+    assert call("GET", "/v1/jobs/late?expect=1", expect=200)["reasons"]
+    call("GET", "/v1/jobs/late?expect=maybe", expect=400)
+    for part in ({"health": "healthy"}, {"health": "healthy", "gpu": 1}):
+        call("POST", f"/v1/nodes/{node}/health", part, expect=200)
+    call.follow("/v1/jobs/late[1]/logs".replace("[", "%5B").replace("]", "%5D"), "end")
+    call("POST", f"/v1/nodes/{node}/health", {"health": "unwell"}, expect=400)
+    call("POST", f"/v1/nodes/{node}/health", {"health": "down", "gpu": 9}, expect=404)
+    call("POST", "/v1/nodes/nowhere/health", {"health": "down"}, expect=404)
+    labelled = call("POST", f"/v1/nodes/{node}/labels", {"set": [["disk", "ssd"]]}, expect=200)
+    assert ["disk", "ssd"] in labelled["labels"], labelled
+    call("POST", f"/v1/nodes/{node}/labels", {"remove": ["disk"]}, expect=200)
+    call("POST", f"/v1/nodes/{node}/labels", {"remove": ["disk"]}, expect=404)
+    assert call("GET", "/v1/snapshot", expect=200)["jobs"]
+    call("GET", "/v1/snapshot?nope=1", expect=400)
 
 
 def errors(call):

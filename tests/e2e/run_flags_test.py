@@ -141,7 +141,7 @@ class Flags:
     def retries(self):
         script = 'echo attempt $BOLE_ATTEMPT; test $BOLE_ATTEMPT = 2'
         spec = self.run("--dry-run", "--retries", "1", "--", "sh", "-c", script)
-        assert "would be taken" in spec.stdout, spec.stdout
+        assert "sh would start" in spec.stdout, spec.stdout
         detail = json.loads(self.run("--json", "--retries", "0", "--", "sh", "-c", "exit 9", check=9).stdout)
         assert len(detail["attempts"]) == 1 and detail["exit_code"] == 9, detail
 

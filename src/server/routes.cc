@@ -151,7 +151,8 @@ std::vector<Route> makeRoutes() {
        .operation = "snapshot",
        .summary = "All that the scheduler looks at, as `bole plan` reads it: who runs the server, "
                   "or root",
-       .outcomes = {{200, "object", "the state as it is now; no name, command or other text is in it"}},
+       .outcomes = {{200, "object",
+                     "the state as it is now; no name, command or other text is in it"}},
        .handle = &Api::snapshot},
       {.method = "GET",
        .path = "/v1/events",

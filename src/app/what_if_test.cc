@@ -29,7 +29,7 @@ class WhatIfTest : public ::testing::Test {
     add(model::NodeRegistered{NodeId(1), boxOf(8)});
   }
   void add(const model::Event& event) {
-    const auto done = state_.apply(event, state_.tables().sequence + 1, Timestamp(1'000'000));
+    const auto done = state_.apply(event, state_.tables().sequence + 1, Timestamp{1'000'000});
     ASSERT_TRUE(done) << done.error().message();
   }
   void submit(std::uint64_t id, std::uint32_t gpus) {

@@ -454,7 +454,6 @@ class CommandLine {
   }
 
   CLI::App app_;
-  bool versionWanted_ = false;
   Common common_;
   std::vector<std::unique_ptr<Entry>> entries_;
 
@@ -467,25 +466,27 @@ class CommandLine {
   LogsArgs logs_;
   AttachArgs attach_;
   StopArgs stop_;
-  NodesArgs nodes_;
-  GpusArgs gpus_;
-  QueuesArgs queues_;
   PolicyArgs policy_;
   std::string action_;  // of `policy`
   NodeArgs node_;
-  SnapshotArgs snapshot_;
   PlanArgs plan_;
   std::string nodeAction_;
   TopoArgs topo_;
   EventsArgs events_;
   UpArgs up_;
   DownArgs down_;
-  StatusArgs status_;
-  FsckArgs fsck_;
   BackupArgs backup_;
   RestoreArgs restore_;
   SupportArgs support_;
   CompletionArgs completion_;
+  // Small ones last: nothing lies between them.
+  bool versionWanted_ = false;
+  NodesArgs nodes_;
+  GpusArgs gpus_;
+  QueuesArgs queues_;
+  SnapshotArgs snapshot_;
+  StatusArgs status_;
+  FsckArgs fsck_;
   VersionArgs version_;
 };
 

@@ -13,7 +13,7 @@ model::JobSpec rich() {
   task.nodeLabels = {{"zone", "a"}};
   task.memory = kGiB;
   spec.shape.after = {{JobId(3), model::DependencyKind::kAny}, {JobId(4), {}}};
-  spec.shape.begin = Timestamp(77);
+  spec.shape.begin = Timestamp{77};
   spec.shape.delay = seconds(5);
   spec.shape.array = model::ArrayPlace{JobId(9), 4, 30, 2};
   spec.after = {{"ok", "prep"}};
@@ -58,7 +58,7 @@ model::Policy twoQueues() {
   policy.patience = minutes(3);
   policy.queues.back().windows = {{0x1F, 1200, 720}, {0x60, 0, 1440}};
   policy.bookings = {
-      {"course", QueueId(2), {MilliGpu(8000), {}, {}, {}}, Timestamp(5), Timestamp(9)}};
+      {"course", QueueId(2), {MilliGpu(8000), {}, {}, {}}, Timestamp{5}, Timestamp{9}}};
   policy.utcOffset = hours(8);
   return policy;
 }
@@ -86,7 +86,7 @@ TEST(Codec, EveryKindOfEventSurvivesARoundTrip) {
       model::JobForgotten{JobId(1)},
       model::PolicySet{twoQueues()},
       model::ReservationMade{JobId(1), {NodeId(2), NodeId(3)}},
-      model::HealthSet{NodeId(1), 3, model::GpuHealth::kDown, Timestamp(7), SideId(4)},
+      model::HealthSet{NodeId(1), 3, model::GpuHealth::kDown, Timestamp{7}, SideId(4)},
       model::NodeLabelled{NodeId(1), {{"zone", "a"}}},
   };
   static_assert(std::variant_size_v<model::Event> == 19,

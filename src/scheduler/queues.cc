@@ -270,7 +270,9 @@ std::optional<Queues::Refusal> Queues::refusal(std::size_t queue, const Amount& 
 // Firm holds may go beyond the guarantee only into what nobody is guaranteed.
 std::optional<Queues::Refusal> Queues::borrowRefusal(std::size_t queue, const Amount& more,
                                                      std::size_t at) const {
-  const auto& [time, guaranteed, firm, committed] = levels_[at];
+  const auto& guaranteed = levels_[at].guaranteed;
+  const auto& firm = levels_[at].firm;
+  const auto& committed = levels_[at].committed;
   for (std::size_t d = 0; d < dimensions(); ++d) {
     if (more.of[d] <= 0) continue;
     auto before = committed[queue].of[d];
@@ -294,7 +296,7 @@ std::optional<Queues::Refusal> Queues::borrowRefusal(std::size_t queue, const Am
                    std::clamp<std::int64_t>(most, 0, more.of[d] - 1),
                    true,
                    false,
-                   at == 0 ? Timestamp() : time};
+                   at == 0 ? Timestamp() : levels_[at].at};
   }
   return std::nullopt;
 }

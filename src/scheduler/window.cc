@@ -31,7 +31,7 @@ std::optional<Timestamp> opensAt(const std::vector<model::Window>& windows, Time
     // One that opened yesterday may still be open; each opens again within a week.
     for (auto day = today - 1; day <= today + 7; ++day) {
       if ((window.days >> weekdayOf(day) & 1U) == 0) continue;
-      const auto from = Timestamp(day * kDayMicros) + minutes(window.from);
+      const auto from = Timestamp{day * kDayMicros} + minutes(window.from);
       if (local >= from && local < from + minutes(window.length)) return std::nullopt;
       if (from > local && (!next || from < *next)) next = from;
     }

@@ -18,7 +18,7 @@ TEST(Time, IsReadWithItsOffset) {
   EXPECT_EQ(at("1970-01-01T08:00:05+08:00"), 5);
   EXPECT_EQ(at("2026-12-24 20:00:00-03:30"), at("2026-12-24T23:30Z"));
   EXPECT_EQ(at("2024-02-29T12:00Z"), 1'709'208'000);
-  EXPECT_EQ(writeTime(Timestamp(1'709'208'000'000'000)), "2024-02-29T12:00:00Z");
+  EXPECT_EQ(writeTime(Timestamp{1'709'208'000'000'000}), "2024-02-29T12:00:00Z");
 }
 
 TEST(Time, WhatIsNoneIsRefused) {

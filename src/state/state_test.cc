@@ -310,7 +310,7 @@ TEST_F(StateTest, ATimeBeforeWhichItDoesNotStartIsKept) {
   must(model::JobSubmitted{JobId(2), ProjectId(1), UserId(), shape, SideId(3)});
   EXPECT_EQ(job(2).notBefore, state_.tables().time + seconds(5));
   EXPECT_EQ(job(2).queuedAt, job(2).notBefore);
-  shape.begin = Timestamp(1);
+  shape.begin = Timestamp{1};
   must(model::JobSubmitted{JobId(3), ProjectId(1), UserId(), shape, SideId(4)});
   EXPECT_EQ(job(3).notBefore, state_.tables().time + seconds(5)) << "the later of both";
 }
@@ -322,7 +322,7 @@ TEST_F(StateTest, WhatIsSaidOfANodeOutlivesItsInventory) {
   using model::GpuHealth;
   mustNot(model::HealthSet{NodeId(7), -1, GpuHealth::kDown, {}, {}});
   mustNot(model::HealthSet{NodeId(1), 4, GpuHealth::kDown, {}, {}});
-  must(model::HealthSet{NodeId(1), 2, GpuHealth::kDraining, Timestamp(50), SideId(9)});
+  must(model::HealthSet{NodeId(1), 2, GpuHealth::kDraining, Timestamp{50}, SideId(9)});
   must(model::HealthSet{NodeId(1), -1, GpuHealth::kSuspect, {}, {}});
   must(model::NodeLabelled{NodeId(1), {{"disk", "ssd"}}});
   EXPECT_EQ(node().node->gpus[2].health, GpuHealth::kDraining);
